@@ -156,9 +156,11 @@ def test_readers_change_no_document_and_writers_no_index(tenants: Serving, modul
         status = client.get("/api/status").json()
     assert (status["may_retry"], status["may_reindex"]) == (False, False)
     writer = {"the-token-of-a-writer": Caller("writer", f"serve_{TENANTS[0]}", rights=frozenset(("insert",)))}
-    with serving(module_db.url, callers(writer), corpus="by role") as server:
-        with server.client("the-token-of-a-writer") as client:
-            replies = {path: client.post(f"/api/documents/{path}", json=body) for path, body in calls.items()}
+    with (
+        serving(module_db.url, callers(writer), corpus="by role") as server,
+        server.client("the-token-of-a-writer") as client,
+    ):
+        replies = {path: client.post(f"/api/documents/{path}", json=body) for path, body in calls.items()}
     assert {path: reply.status_code for path, reply in replies.items()} == {"delete": 403, "retry": 403, "reindex": 403}
 
 

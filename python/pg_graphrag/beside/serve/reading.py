@@ -112,7 +112,8 @@ def documents(
 ) -> dict[str, Any]:
     """Return {documents, total, next} without their text: of those with numbers above `after`, `limit` from `offset`.
 
-    `text`: part of key or title; `prefix`: what the key begins with; `metadata`: what theirs contain. `total` counts all of these. `next` is the last number, while there are more.
+    `text`: part of key or title; `prefix`: what the key begins with; `metadata`: what theirs contain. `total` counts all
+    of these. `next` is the last number, while there are more.
     """
     direction = "DESC" if is_descending else "ASC"
     records = rows(

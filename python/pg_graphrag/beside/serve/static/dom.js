@@ -25,12 +25,15 @@ export function toast(message, action) {
 }
 
 export function complain(error) {
-  toast(error.hint ? `${error.message}. ${error.hint}` : error.message);
+  toast(hint(error) ? `${error.message}. ${hint(error)}` : error.message);
 }
+
+// Hints that are for programs (functions of SQL, options of commands) are not for people at a page.
+export const hint = (error) => (/\w\(|graphrag\.|(^|\s)--?\w/.test(error.hint ?? "") ? null : error.hint);
 
 // What a refusal says, and a button for another attempt.
 export function refusal(error, again) {
-  return h("div", { role: "alert" }, h("p", { class: "error small" }, error.message, error.hint ? h("span", { class: "soft" }, ` ${error.hint}`) : null),
+  return h("div", { role: "alert" }, h("p", { class: "error small" }, error.message, hint(error) ? h("span", { class: "soft" }, ` ${hint(error)}`) : null),
     h("button", { class: "second small", type: "button", onclick: again }, "Try again"));
 }
 

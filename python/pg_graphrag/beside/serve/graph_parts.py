@@ -41,7 +41,7 @@ def overview(
     read = limit if type is None else MAX_COUNTED
     nodes = _nodes(connection, corpus, community, read, _DESCRIBED if is_described else _NODE, type)
     if type is not None:
-        home = _communities(connection, corpus, [node["id"] for node in nodes], community)
+        home = _communities(connection, corpus, None, community)
         nodes = [node for node in nodes if node["id"] not in home][:limit]
     return _with_edges(connection, corpus, nodes, parent=community, is_described=is_described)
 
@@ -75,7 +75,7 @@ def map_of(connection: Connection, corpus: str, parent: int | None) -> Graph:
     """
     members = _nodes(connection, corpus, parent, MAX_COUNTED, _NODE)
     known = {row["id"]: row for row in _headings(connection, corpus, parent)}
-    home = _communities(connection, corpus, [row["id"] for row in members], parent) if known else {}
+    home = _communities(connection, corpus, None, parent) if known else {}
     group_of = {row["id"]: home.get(row["id"], row["type"]) for row in members}
     sizes = Counter(group_of.values())
     listed = sizes.most_common()
@@ -91,9 +91,9 @@ def map_of(connection: Connection, corpus: str, parent: int | None) -> Graph:
     edges = rows(
         connection,
         "SELECT g.source_id AS source, g.target_id AS target FROM graphrag.graph_edges g WHERE g.corpus = %(corpus)s"
-        " AND (%(ids)s::bigint[] IS NULL OR g.source_id = ANY (%(ids)s) AND g.target_id = ANY (%(ids)s)) LIMIT %(limit)s",
+        f"{'' if parent is None else ' AND g.source_id = ANY (%(ids)s) AND g.target_id = ANY (%(ids)s)'} LIMIT %(limit)s",
         corpus=corpus,
-        ids=None if parent is None else list(group_of),
+        ids=list(group_of),
         limit=MAX_COUNTED,
     )
     for edge in edges:
@@ -281,7 +281,7 @@ def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Gra
     GraphRAGError
         02000 when there is no such entity.
     """
-    start, end = (_entity_named(rag, name) for name in (source, target))
+    start, end = (_entity_named(connection, rag.corpus, name) for name in (source, target))
     if start["id"] == end["id"]:
         return {"path": [start["id"]], "nodes": [start], "edges": []}
     ids: dict[tuple[str, ...], int] = {(start["name"],): start["id"]}
@@ -306,21 +306,12 @@ def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Gra
     return {"path": [], "nodes": [start, end], "edges": []}
 
 
-def _entity_named(rag: GraphRAG, name: str) -> dict[str, Any]:
-    hits = rag.search_entities(name, top_k=10, low_level_keywords=[name])
-    best = next((entity for entity in hits if entity.name.casefold() == name.strip().casefold()), None)
-    if best is None:
-        near = ", ".join(entity.name for entity in hits[:3])
-        raise GraphRAGError(
-            f"there is no entity {name!r}", sqlstate="02000", hint=f"There are {near}." if near else "Search for it."
-        )
-    return {
-        "id": best.entity_id,
-        "name": best.name,
-        "type": best.type,
-        "degree": best.degree,
-        "description": best.description,
-    }
+def _entity_named(connection: Connection, corpus: str, name: str) -> dict[str, Any]:
+    near = names(connection, corpus, name, 4)
+    if not near or near[0]["name"].casefold() != " ".join(name.casefold().split()):
+        hint = f"There are {', '.join(row['name'] for row in near)}." if near else "Search for it."
+        raise GraphRAGError(f"there is no entity {name!r}", sqlstate="02000", hint=hint)
+    return near[0]
 
 
 def _with_edges(
@@ -355,8 +346,10 @@ def _edges(connection: Connection, corpus: str, ids: Collection[int], descriptio
     )
 
 
-def _communities(connection: Connection, corpus: str, ids: Collection[int], parent: int | None) -> dict[int, int]:
-    """Return the community of the coarsest level of each entity, or the one within `parent`."""
+def _communities(
+    connection: Connection, corpus: str, ids: Collection[int] | None, parent: int | None
+) -> dict[int, int]:
+    """Return the community of the coarsest level of each entity, or the one within `parent`; of all entities for None."""
     within = (
         "e.level = 0"
         if parent is None
@@ -366,9 +359,9 @@ def _communities(connection: Connection, corpus: str, ids: Collection[int], pare
     records = rows(
         connection,
         "SELECT e.entity_id, e.community_id FROM graphrag.community_entities e"
-        f" WHERE e.corpus = %(corpus)s AND {within} AND e.entity_id = ANY (%(ids)s)",
+        f" WHERE e.corpus = %(corpus)s AND {within}{'' if ids is None else ' AND e.entity_id = ANY (%(ids)s)'}",
         corpus=corpus,
-        ids=list(ids),
+        ids=None if ids is None else list(ids),
         parent=parent,
     )
     return {row["entity_id"]: row["community_id"] for row in records}

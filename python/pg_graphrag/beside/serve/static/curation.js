@@ -25,12 +25,12 @@ async function changes() {
 
 // A change as a sentence.
 function told(kind, values) {
-  const { entity, name, new_name, target, source } = values;
+  const { entity, name, target, source } = values;
   switch (kind) {
     case "create_entity": return t("Entity {name} made", { name });
     case "edit_entity": return t("Entity {name} changed", { name: entity });
-    case "rename_entity": return t("Entity {name} renamed to {target}", { name: entity, target: new_name });
-    case "merge_entities": return t("Entity {name} merged into {target}", { name: (values.entities ?? []).join(", "), target });
+    case "rename_entity": return t("Entity {name} renamed to {target}", { name: entity, target: name });
+    case "merge_entities": return t("Entity {name} merged into {target}", { name: (values.entities ?? []).join(", "), target: name ?? target });
     case "delete_entity": return t("Entity {name} deleted", { name: entity });
     case "create_relationship": return t("Relationship of {source} and {target} made", { source, target });
     case "edit_relationship": return t("Relationship of {source} and {target} changed", { source, target });

@@ -6,9 +6,14 @@ import { FONT, arrange } from "./graph-labels.js";
 
 // Of more, whatever is pointed at is lit without dimming the rest, which would mean every node and edge anew.
 const DIMMED = 2000;
+// So many edges would be one disc of their color.
+const DENSE = 1500;
 const PADDING = 28;
 // Labels are sought for so many nodes in view, the most important first.
 const TRIED = 400;
+
+// Of a label's ground, how much hides what is behind it.
+export const BEHIND = 0.75;
 
 let libraries = null;
 let sigma = null;
@@ -107,6 +112,8 @@ export async function add(part, around) {
   });
   connect(part.edges);
   rank();
+  // What sigma does not know yet it cannot repaint.
+  sigma.refresh();
   await lay("force", old);
   return fresh.map(({ id }) => String(id));
 }
@@ -237,7 +244,7 @@ function reduceEdge(edge, data) {
   if (focus === source || focus === target) return { ...data, color: theme.accent, zIndex: 2 };
   if (hovered && isSmall()) return { ...data, color: theme.faint, zIndex: 0 };
   if (!found && lit?.size && lit.has(source) && lit.has(target)) return { ...data, color: theme.accent, size: data.size + 0.8, zIndex: 1 };
-  return { ...data, color: isDim(source) || isDim(target) ? theme.faint : theme.edge };
+  return { ...data, color: isDim(source) || isDim(target) || graph.size > DENSE ? theme.faint : theme.edge };
 }
 
 function colors() {
@@ -348,7 +355,11 @@ export function sketch(context, { theme: own, nodes, edges, rings, labels }) {
   context.textAlign = "center";
   for (const { a, b, label } of edges.filter((edge) => edge.label)) write(context, own, label, (a.x + b.x) / 2, (a.y + b.y) / 2, own.accent, true);
   context.textAlign = "left";
-  for (const { text, left, top, height, isStrong, isDim: isFar } of labels) {
+  for (const { text, left, top, width, height, isStrong, isDim: isFar } of labels) {
+    // Lines do not go through words.
+    context.globalAlpha = BEHIND;
+    context.fillStyle = own.sheet;
+    context.fillRect(left - 1, top, width + 2, height);
     context.globalAlpha = isFar ? 0.45 : 1;
     write(context, own, text, left + 1, top + height / 2, own.text, isStrong);
   }
@@ -358,7 +369,7 @@ export function sketch(context, { theme: own, nodes, edges, rings, labels }) {
 function write(context, own, text, x, y, fill, isStrong) {
   context.font = `${isStrong ? "600 " : ""}${FONT}px ${own.font}`;
   context.strokeStyle = own.sheet;
-  context.lineWidth = 4;
+  context.lineWidth = 3;
   context.strokeText(text, x, y);
   context.fillStyle = fill;
   context.fillText(text, x, y);

@@ -59,11 +59,12 @@ export function entityCard(part, actions, { depth = null, isDrawn }) {
     head(one.name, badge(one.type)),
     one.description ? h("p", { class: "small lines" }, one.description) : h("p", { class: "small soft" }, t("Nothing is said of it.")),
     h("div", { class: "row actions" },
-      isDrawn && depth === null ? h("button", { class: "second small", type: "button", "aria-expanded": String(isOpen), onclick: () => (isOpen ? actions.collapse(one.id) : actions.expand(one.id)) }, isOpen ? t("Collapse") : t("Expand")) : null,
-      depth === null ? h("a", { class: "small", href: address("graph", ["entity", String(one.id)]) }, t("What is around it")) : null,
+      depth === null ? [
+        isDrawn ? h("button", { class: "second small", type: "button", "aria-expanded": String(isOpen), onclick: () => (isOpen ? actions.collapse(one.id) : actions.expand(one.id)) }, isOpen ? t("Collapse") : t("Expand")) : null,
+        h("a", { class: "small", href: address("graph", ["entity", String(one.id)]) }, t("What is around it")),
+      ] : h("div", { class: "row small", role: "group", "aria-label": t("Depth") }, h("span", { class: "soft" }, t("Depth")),
+        [1, 2, 3].map((steps) => h("button", { class: "second small step", type: "button", "aria-pressed": String(steps === depth), onclick: () => actions.deepen(steps) }, String(steps)))),
       h("a", { class: "small", href: address("search", [], { q: one.name }) }, t("Passages"))),
-    depth === null ? null : h("div", { class: "row small", role: "group", "aria-label": t("Depth") }, h("span", { class: "soft" }, t("Depth")),
-      [1, 2, 3].map((steps) => h("button", { class: "second small step", type: "button", "aria-pressed": String(steps === depth), onclick: () => actions.deepen(steps) }, String(steps)))),
     mayCurate() ? entityForms(one, actions.types(), actions.shown) : null,
     h("h4", {}, tn(one.degree, "{count} relationship", "{count} relationships")),
     h("ul", { class: "list items" }, own.map((edge) => {

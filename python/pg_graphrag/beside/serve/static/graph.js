@@ -22,7 +22,8 @@ const SIZES = [100, 300, 1000, 2000, 5000, 20000];
 // Entities of a neighbourhood, by its depth; and those that one more brings.
 const AROUND = [60, 150, 300];
 const EXPANDED = 30;
-const PLAIN = { show: "", limit: SMALL, layout: "force", color: "", depth: 1, chosen: "", open: "", find: "", source: "", target: "", parent: "" };
+const CONNECTED = 3;
+const PLAIN = { show: "", limit: SMALL, layout: "", color: "", depth: 1, chosen: "", open: "", find: "", source: "", target: "", parent: "" };
 
 // state: {wanted, kind, part, nodes: id -> node, groups, hidden, expanded: id -> ids that it brought}; frame: elements.
 let state = null;
@@ -140,8 +141,9 @@ async function open(wanted) {
     renderMenu();
     renderSide();
     frame.said.replaceChildren(state.said);
+    frame.finder.value = wanted.find;
     try {
-      await canvas.draw(frame.drawing, { ...toDraw(state.part), lit: state.lit, chosen: wanted.chosen || state.centre || null }, wanted.layout, { choose: pressed, open: opened });
+      await canvas.draw(frame.drawing, { ...toDraw({ nodes: state.part.nodes, edges: state.drawn ?? state.part.edges }), lit: state.lit, chosen: wanted.chosen || state.centre || null }, layoutOf(wanted), { choose: pressed, open: opened });
     } catch (error) {
       // The list is there.
       if (turn === turns) frame.said.replaceChildren(refusal(error, () => open(read(place()))));
@@ -188,12 +190,28 @@ async function overview(wanted) {
   map.nodes = map.nodes.map((node) => ({ ...node, label: node.type === undefined ? side.communityName(node) : node.type || t("Without a type") }));
   const shared = { title, own, map, canGroup, isMap };
   if (isMap) {
-    return { ...shared, kind: "map", part: map, said: t("{entities} entities and {relationships} relationships, as groups of those that belong together. Press one to open it.", map) };
+    return { ...shared, kind: "map", part: map, drawn: strongest(map), said: t("{entities} entities and {relationships} relationships, as groups of those that belong together. Press one to open it. Of their connections the strongest are drawn.", map) };
   }
   const part = await get("/api/graph", { limit: wanted.limit, community });
   const isAll = part.nodes.length >= map.entities;
   const counts = { entities: part.nodes.length, relationships: part.edges.length, all: map.entities };
   return { ...shared, kind: "entities", part, said: isAll ? t("{entities} entities, {relationships} relationships.", counts) : t("The {entities} most connected of {all} entities, {relationships} relationships.", counts) };
+}
+
+// Of each group the strongest connections, of communities those with each other: all of them would be one tangle.
+function strongest({ nodes, edges }) {
+  const isType = new Set(nodes.filter((node) => node.type !== undefined).map(({ id }) => id));
+  const counts = new Map();
+  const drawn = [];
+  for (const edge of edges) {
+    const ends = [edge.source, edge.target];
+    const kinds = ends.filter((id) => isType.has(id)).length;
+    const short = ends.some((id) => (counts.get(`${id} ${kinds}`) ?? 0) < (kinds ? 1 : CONNECTED));
+    if (!short) continue;
+    drawn.push(edge);
+    for (const id of ends) counts.set(`${id} ${kinds}`, (counts.get(`${id} ${kinds}`) ?? 0) + 1);
+  }
+  return drawn;
 }
 
 async function ofType(wanted) {
@@ -208,6 +226,7 @@ async function entity(wanted) {
 
 async function path({ source, target }) {
   const part = await get("/api/graph/path", { source, target });
+  part.nodes.forEach((node) => { node.hop = Math.max(0, part.path.indexOf(node.id)); });
   const values = { source, target };
   return {
     kind: "path", title: t("Path"), part, lit: new Set(part.path.map(String)),
@@ -252,14 +271,14 @@ function regroup() {
 }
 
 function renderMenu() {
-  const { wanted } = state;
+  const { wanted, kind } = state;
   const select = (label, name, options, value, onchange) => h("label", {}, label, h("select", { name, onchange: (event) => onchange(event.target.value) }, options.map(([key, text]) => h("option", { value: key, selected: String(key) === String(value) }, text))));
-  const isList = state.kind === "entities";
+  const isList = kind === "entities";
   frame.menu.replaceChildren(...[
     state.canGroup && select(t("Show"), "show", [["groups", t("Groups")], ["entities", t("Entities")]], state.isMap ? "groups" : "entities", (show) => draw({ show })),
     isList && select(t("Entities drawn"), "limit", SIZES.map((size) => [size, size.toLocaleString()]), wanted.limit, (limit) => draw({ limit: Number(limit), show: state.canGroup ? "entities" : wanted.show })),
-    select(t("Layout"), "layout", [["force", t("Near what it is connected to")], ["rings", t("Rings")], ["circle", t("Circle")], ["groups", t("By the legend")]], wanted.layout, (layout) => move({ layout })),
-    state.kind !== "map" && hasCommunities() && select(t("Colors"), "color", [["community", t("Community")], ["type", t("Type")]], colorKind(), (color) => move({ color })),
+    select(t("Layout"), "layout", [["force", t("Near what it is connected to")], ["rings", t("Rings")], ["circle", t("Circle")], ["groups", t("By the legend")], kind === "path" && ["line", t("Line")]].filter(Boolean), layoutOf(wanted), (layout) => move({ layout })),
+    kind !== "map" && hasCommunities() && select(t("Colors"), "color", [["community", t("Community")], ["type", t("Type")]], colorKind(), (color) => move({ color })),
     h("div", { class: "row" }, h("span", { class: "small soft" }, t("Picture")),
       h("button", { class: "second small", type: "button", onclick: () => png(pictureName()).catch(complain) }, "PNG"),
       h("button", { class: "second small", type: "button", onclick: () => svg(pictureName()) }, "SVG")),
@@ -276,6 +295,7 @@ const actions = {
   types: () => [...new Set([...state.nodes.values()].map((node) => node.type).filter(Boolean))].sort(),
   shown: changed,
 };
+const layoutOf = (wanted) => wanted.layout || (state.kind === "path" ? "line" : "force");
 const openIds = (wanted) => (wanted.open ? wanted.open.split(",") : []);
 
 // In the drawing where it is there; else what is around it is drawn.
@@ -346,7 +366,7 @@ async function adjust(wanted) {
   }
   if (wanted.layout !== before.layout && frame.drawing.firstChild) {
     renderMenu();
-    canvas.lay(wanted.layout);
+    canvas.lay(layoutOf(wanted));
   }
   for (const id of state.expanded.keys()) if (!openIds(wanted).includes(id)) collapse(id);
   for (const id of openIds(wanted)) if (!own.expanded.has(id)) await expand(id, own);

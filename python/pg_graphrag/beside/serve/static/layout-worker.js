@@ -23,11 +23,11 @@ const GOLDEN = Math.PI * (3 - Math.sqrt(5));
 const PUSHED = 3000;
 const GAP = 5;
 
-const LAYOUTS = { force, circle, rings, groups };
+const layouts = () => ({ force, circle, rings, groups, line });
 
 onmessage = ({ data: { number, layout, nodes, edges, width, height } }) => {
   const isPinned = nodes.some((node) => node.isFixed);
-  let places = isPinned ? force(nodes, edges) : (LAYOUTS[layout] ?? force)(nodes, edges);
+  let places = isPinned ? force(nodes, edges) : (layouts()[layout] ?? force)(nodes, edges);
   if (!isPinned) {
     if (layout === "force") places = spread(places);
     places = fit(places, width, height, layout === "force" || layout === "groups");
@@ -89,14 +89,18 @@ function rings(nodes, edges) {
       return known.length && ring > 1 ? Math.min(...known) : Infinity;
     };
     const sorted = level.map((node) => ({ node, angle: wish(node) })).sort((a, b) => (a.angle === b.angle ? (a.node.group < b.node.group ? -1 : 1) : a.angle - b.angle));
+    const first = Number.isFinite(sorted[0].angle) ? sorted[0].angle : 0;
     sorted.forEach(({ node }, at) => {
-      const angle = (2 * Math.PI * at) / level.length;
+      const angle = first + (2 * Math.PI * at) / level.length;
       angles.set(node.id, angle);
       places[node.index] = { x: radius * Math.sin(angle), y: radius * Math.cos(angle) };
     });
   });
   return places;
 }
+
+// From left to right, as a path is read; up and down, so that names have a place.
+const line = (nodes) => nodes.map(({ hop = 0 }) => ({ x: hop, y: (hop % 2) * 0.2 }));
 
 // A heap for each group of the legend, the largest first.
 function groups(nodes) {

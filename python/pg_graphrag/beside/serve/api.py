@@ -329,7 +329,9 @@ def router(service: Service) -> APIRouter:
         corpus: Corpus = None,
         limit: Annotated[int, Query(ge=1, le=graph_parts.MAX_NODES)] = 500,
         community: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
-        type: Annotated[str | None, Query(max_length=1000, description="Only of this type and in no community.")] = None,
+        type: Annotated[
+            str | None, Query(max_length=1000, description="Only of this type and in no community.")
+        ] = None,
     ) -> dict[str, Any]:
         """Return the most connected entities, of the corpus or of a community, and what is among them."""
         name = corpus or service.settings.corpus

@@ -28,9 +28,7 @@ _NODE = "n.entity_id AS id, n.name, n.type, n.degree"
 _DESCRIBED = f"{_NODE}, n.description"
 
 
-def overview(
-    connection: Connection, corpus: str, limit: int, community: int | None, type: str | None = None
-) -> Graph:
+def overview(connection: Connection, corpus: str, limit: int, community: int | None, type: str | None = None) -> Graph:
     """Return the most connected entities with their community of the coarsest level, or those of a community with the one
     within it. `type`: only those of a type that are in no such community, as `map_of` groups them.
 
@@ -326,7 +324,10 @@ def _with_edges(
     communities = _communities(connection, corpus, ids, parent)
     for node in nodes:
         node["community"] = communities.get(node["id"])
-    return {"nodes": nodes, "edges": _edges(connection, corpus, ids, ", g.description, g.keyword_list AS keywords" if is_described else "")}
+    return {
+        "nodes": nodes,
+        "edges": _edges(connection, corpus, ids, ", g.description, g.keyword_list AS keywords" if is_described else ""),
+    }
 
 
 def _edges(connection: Connection, corpus: str, ids: Collection[int], description: str) -> list[dict[str, Any]]:

@@ -41,6 +41,7 @@ function load() {
 }
 
 export function clear() {
+  resized.disconnect();
   sigma?.kill();
   sigma = null;
   graph = null;
@@ -75,6 +76,8 @@ export async function draw(element, part, layout, handlers) {
   });
   overlay = h("canvas", { class: "overlay", "aria-hidden": "true" });
   box.append(overlay);
+  resized.disconnect();
+  resized.observe(box);
   sigma.on("afterRender", paint);
   sigma.on("enterNode", ({ node }) => { box.style.cursor = "pointer"; hover(node); });
   sigma.on("leaveNode", () => { box.style.cursor = ""; hover(null); });
@@ -99,6 +102,8 @@ function connect(edges) {
     }
   }
 }
+
+const resized = new ResizeObserver(() => sigma?.refresh());
 
 // Adds what is around a node, in place: what is there already stays where it is. Gives the ids that are new.
 export async function add(part, around) {
@@ -211,7 +216,9 @@ function drag() {
   });
   sigma.on("moveBody", ({ event, preventSigmaDefault }) => {
     if (!held || !graph.hasNode(held)) return;
-    const { x, y } = sigma.viewportToGraph(event);
+    const { width, height } = sigma.getDimensions();
+    const inside = (value, most) => Math.max(8, Math.min(value, most - 8));
+    const { x, y } = sigma.viewportToGraph({ x: inside(event.x, width), y: inside(event.y, height) });
     graph.mergeNodeAttributes(held, { x, y });
     preventSigmaDefault();
     event.original.preventDefault();

@@ -19,7 +19,8 @@ export function groupBy(nodes, kind, communityName) {
   const rest = nodes.length - groups.reduce((sum, { count }) => sum + count, 0);
   if (rest) groups.push({ id: OTHER, label: t("Others"), color: GREY, count: rest });
   const known = new Map(groups.map((group) => [group.id, group]));
-  return { groups, of: (node) => known.get(String(own(node))) ?? known.get(OTHER) };
+  const other = known.get(OTHER) ?? { id: OTHER, color: GREY };
+  return { groups, of: (node) => known.get(String(own(node))) ?? other };
 }
 
 // Buttons that hide a group and show it; `hidden` is a set of groups' ids, changed by them.

@@ -62,9 +62,11 @@ export function nameBox({ name, label, value = "", required = false, onchoose, o
       event.preventDefault();
       if (list.hidden) ask();
       else mark((active + (event.key === "ArrowDown" ? 1 : -1) + hits.length + (active < 0 && event.key === "ArrowUp" ? 1 : 0)) % (hits.length || 1));
-    } else if (event.key === "Enter" && active >= 0 && !list.hidden) {
-      event.preventDefault();
-      choose(active);
+    } else if (event.key === "Enter") {
+      if (active >= 0 && !list.hidden) {
+        event.preventDefault();
+        choose(active);
+      } else close();
     }
   }
 

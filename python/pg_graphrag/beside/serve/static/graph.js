@@ -277,7 +277,7 @@ function renderMenu() {
   frame.menu.replaceChildren(...[
     state.canGroup && select(t("Show"), "show", [["groups", t("Groups")], ["entities", t("Entities")]], state.isMap ? "groups" : "entities", (show) => draw({ show })),
     isList && select(t("Entities drawn"), "limit", SIZES.map((size) => [size, size.toLocaleString()]), wanted.limit, (limit) => draw({ limit: Number(limit), show: state.canGroup ? "entities" : wanted.show })),
-    select(t("Layout"), "layout", [["force", t("Near what it is connected to")], ["rings", t("Rings")], ["circle", t("Circle")], ["groups", t("By the legend")], kind === "path" && ["line", t("Line")]].filter(Boolean), layoutOf(wanted), (layout) => move({ layout })),
+    select(t("Layout"), "layout", [["force", t("By connection")], ["rings", t("Rings")], ["circle", t("Circle")], ["groups", t("By the legend")], kind === "path" && ["line", t("Line")]].filter(Boolean), layoutOf(wanted), (layout) => move({ layout })),
     kind !== "map" && hasCommunities() && select(t("Colors"), "color", [["community", t("Community")], ["type", t("Type")]], colorKind(), (color) => move({ color })),
     h("div", { class: "row" }, h("span", { class: "small soft" }, t("Picture")),
       h("button", { class: "second small", type: "button", onclick: () => png(pictureName()).catch(complain) }, "PNG"),
@@ -323,6 +323,8 @@ function opened(node) {
 const openPassage = (chunk) => openDocument(chunk.document_id, { chunk: chunk.content, sought: state.answered.answer.answer });
 const hrefOf = (node) => (node.type === undefined ? address("graph", ["community", String(node.community)]) : address("graph", ["type", node.type], { parent: state.wanted.kind === "community" ? state.wanted.id : null }));
 const colorOf = (node) => state.groups.of(node).color;
+// Of what may not be in the drawing.
+const colorIfDrawn = ({ id }) => (state.nodes.has(String(id)) ? colorOf(state.nodes.get(String(id))) : GREY);
 
 function renderSide() {
   const { kind, wanted, own, map } = state;
@@ -338,7 +340,7 @@ function renderSide() {
     frame.chosen,
     kind === "path" && state.part.path.length ? side.pathCard(state.part, actions) : null,
     kind === "map" ? side.mapList(state.part, own ? t("Groups inside") : t("Groups"), hrefOf, colorOf) : frame.entities,
-    kind === "entities" && map?.nodes.length > 1 ? h("details", { class: "card" }, h("summary", {}, t("Groups")), side.mapList(map, t("Groups"), hrefOf, (node) => colorOf({ community: node.community, type: node.type }))) : null,
+    kind === "entities" && map?.nodes.length > 1 ? h("details", { class: "card" }, h("summary", {}, t("Groups")), side.mapList(map, t("Groups"), hrefOf, colorOf)) : null,
     side.pathForm(wanted.source || (kind === "entity" ? state.title : ""), wanted.target, kind === "path"),
     mayCurate() ? h("div", { class: "card" }, newEntity(actions.types(), created)) : null,
   ].flat().filter(Boolean));
@@ -458,7 +460,7 @@ async function found(text) {
   if (!hits.length) hits = (await get("/api/graph/entities", { query: text })).map((hit) => ({ ...hit, id: hit.entity_id }));
   if (!frame?.found) return;
   const count = light(hits);
-  frame.found.replaceChildren(hits.length ? side.entityList(t("Found"), hits, colorOf, actions) : h("div", { class: "card" }, t("No entity has such a name.")));
+  frame.found.replaceChildren(hits.length ? side.entityList(t("Found"), hits, colorIfDrawn, actions) : h("div", { class: "card" }, t("No entity has such a name.")));
   if (count) $(".card", frame.found).append(h("p", { class: "small soft" }, tn(count, "{count} of the drawing is lit.", "{count} of the drawing are lit.")));
 }
 

@@ -140,6 +140,58 @@ def test_status_says_how_far_it_is(server: Serving) -> None:
         assert client.get("/api/status", params={"corpus": "none"}).status_code == 404
 
 
+def test_a_map_counts_each_entity_and_what_connects_its_groups(server: Serving) -> None:
+    with server.client() as client:
+        whole = client.get("/api/graph/map").json()
+        nodes = {node["id"]: node for node in whole["nodes"]}
+        graph = client.get("/api/graph", params={"limit": 20_000}).json()
+        assert whole["entities"] == len(graph["nodes"]) == sum(node["size"] for node in whole["nodes"])
+        assert whole["relationships"] == len(graph["edges"])
+        assert whole["smaller"] == {"groups": 0, "entities": 0}
+        home = {
+            node["id"]: f"type {node['type']}" if node["community"] is None else f"community {node['community']}"
+            for node in graph["nodes"]
+        }
+        between = [{home[edge["source"]], home[edge["target"]]} for edge in graph["edges"]]
+        assert whole["edges"]
+        for edge in whole["edges"]:
+            assert edge["count"] == between.count({edge["source"], edge["target"]})
+        assert sum(edge["count"] for edge in whole["edges"]) == sum(len(ends) == 2 for ends in between)
+        rest = next(node for node in nodes.values() if "type" in node)
+        outside = client.get("/api/graph", params={"type": rest["type"]}).json()["nodes"]
+        assert [node["name"] for node in outside][:3] == rest["names"]
+        community = next(node for node in nodes.values() if "community" in node)
+        assert client.get(f"/api/graph/communities/{community['community']}").json()["size"] == community["size"]
+        assert client.get("/api/graph/communities/999999").status_code == 404
+
+
+def test_names_are_completed_also_where_they_are_misspelled(server: Serving) -> None:
+    with server.client() as client:
+
+        def names(text: str) -> list[str]:
+            return [row["name"] for row in client.get("/api/graph/names", params={"text": text}).json()]
+
+        assert names("enigma")[:2] == ["Enigma", "Enigma machine"]
+        assert names("LOVE") == ["Ada Lovelace"]
+        assert names("machine")[0] == "Enigma machine"
+        assert names("Allan Turing") == ["Alan Turing"]
+        assert names("Blechley Park") == ["Bletchley Park"]
+        assert names("100%_") == names("q") == []
+        assert len(client.get("/api/graph/names", params={"text": "a", "limit": 3}).json()) == 3
+
+
+def test_a_neighbourhood_has_a_depth(server: Serving) -> None:
+    with server.client() as client:
+        (hopper,) = client.get("/api/graph/names", params={"text": "Grace Hopper"}).json()
+        sizes = []
+        for depth in (1, 2, 3):
+            part = client.get(f"/api/graph/entities/{hopper['id']}", params={"depth": depth}).json()
+            assert max(node["hop"] for node in part["nodes"]) <= depth
+            sizes.append(len(part["nodes"]))
+        assert sizes == sorted(set(sizes))
+        assert client.get(f"/api/graph/entities/{hopper['id']}", params={"depth": 4}).status_code == 400
+
+
 def test_the_graph_is_walked_from_communities_to_an_entity(server: Serving) -> None:
     with server.client() as client:
         communities = client.get("/api/graph/communities").json()

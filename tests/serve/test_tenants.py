@@ -75,6 +75,8 @@ def requests(corpus: str, ids: list[int]) -> list[tuple[str, str, dict[str, Any]
         ("GET", "/api/documents", {"params": {"corpus": corpus}}),
         ("GET", f"/api/documents/{random.choice(ids)}", {"params": {"corpus": corpus}}),
         ("GET", "/api/graph", {"params": {"corpus": corpus}}),
+        ("GET", "/api/graph/map", {"params": {"corpus": corpus}}),
+        ("GET", "/api/graph/names", {"params": {"corpus": corpus, "text": "nrth isl"}}),
         ("GET", "/api/graph/entities", {"params": {"corpus": corpus, "query": "Captain"}}),
         ("GET", "/api/graph/path", {"params": {"corpus": corpus, "source": "north island", "target": "south island"}}),
         ("GET", "/api/status", {"params": {"corpus": corpus}}),

@@ -399,10 +399,32 @@ def router(service: Service) -> APIRouter:
         corpus: Corpus = None,
         limit: Annotated[int, Query(ge=1, le=graph_parts.MAX_NODES)] = 500,
         community: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
+        type: Annotated[
+            str | None, Query(max_length=1000, description="Only of this type and in no community.")
+        ] = None,
     ) -> dict[str, Any]:
         """Return the most connected entities, of the corpus or of a community, and what is among them."""
         name = corpus or service.settings.corpus
-        return await service.read(caller, corpus, lambda _, c: graph_parts.overview(c, name, limit, community))
+        return await service.read(caller, corpus, lambda _, c: graph_parts.overview(c, name, limit, community, type))
+
+    @api.get("/graph/map", tags=["graph"], **_of(replies.GraphMap))
+    async def graph_map(
+        caller: Who, corpus: Corpus = None, parent: Annotated[int | None, Query(ge=1, lt=2**63)] = None
+    ) -> dict[str, Any]:
+        """Return the graph as groups: communities, and types of what is in none, with how much connects them."""
+        name = corpus or service.settings.corpus
+        return await service.read(caller, corpus, lambda _, c: graph_parts.map_of(c, name, parent))
+
+    @api.get("/graph/names", tags=["graph"], **_of(list[replies.NamedEntity]))
+    async def names(
+        caller: Who,
+        text: Annotated[str, Query(min_length=1, max_length=1000)],
+        corpus: Corpus = None,
+        limit: Annotated[int, Query(ge=1, le=MAX_TOP_K)] = 8,
+    ) -> list[dict[str, Any]]:
+        """Complete a part of an entity's name, rough spelling included; without a model."""
+        name = corpus or service.settings.corpus
+        return await service.read(caller, corpus, lambda _, c: graph_parts.names(c, name, text, limit))
 
     @api.get("/graph/communities", tags=["graph"], **_of(list[replies.CommunityRow]))
     async def communities(
@@ -414,6 +436,12 @@ def router(service: Service) -> APIRouter:
         """List communities, the largest first."""
         name = corpus or service.settings.corpus
         return await service.read(caller, corpus, lambda _, c: graph_parts.communities(c, name, parent, limit))
+
+    @api.get("/graph/communities/{number}", tags=["graph"], **_of(replies.CommunityRow))
+    async def community(caller: Who, number: Number, corpus: Corpus = None) -> dict[str, Any]:
+        """Return a community."""
+        name = corpus or service.settings.corpus
+        return await service.read(caller, corpus, lambda _, c: graph_parts.community(c, name, number))
 
     @api.get("/graph/entities", tags=["graph"], **_of(list[results.EntityResult]))
     async def entities(
@@ -430,10 +458,14 @@ def router(service: Service) -> APIRouter:
 
     @api.get("/graph/entities/{entity_id}", tags=["graph"], **_of(replies.EntityGraph))
     async def entity(
-        caller: Who, entity_id: Number, corpus: Corpus = None, limit: Annotated[int, Query(ge=1, le=500)] = 60
+        caller: Who,
+        entity_id: Number,
+        corpus: Corpus = None,
+        limit: Annotated[int, Query(ge=1, le=500)] = 60,
+        depth: Annotated[int, Query(ge=1, le=3, description="Relationships on the way, at most.")] = 1,
     ) -> dict[str, Any]:
         """Return an entity with its strongest relationships."""
-        return await service.read(caller, corpus, lambda rag, c: graph_parts.entity(rag, c, entity_id, limit))
+        return await service.read(caller, corpus, lambda rag, c: graph_parts.entity(rag, c, entity_id, limit, depth))
 
     @api.get("/graph/path", tags=["graph"], **_of(replies.PathGraph))
     async def path(

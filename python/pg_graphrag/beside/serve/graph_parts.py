@@ -1,5 +1,6 @@
 """Parts of the graph as pages draw them: {nodes, edges}, as the caller sees it."""
 
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -14,6 +15,12 @@ MAX_EDGES = 60_000
 # Of more nodes, nobody reads the descriptions: megabytes.
 MAX_DESCRIBED = 2_000
 MAX_HOPS = 6
+# Groups of a map that a person can tell apart, and what is counted for them.
+MAX_COMMUNITIES = 60
+MAX_TYPES = 12
+MAX_COUNTED = 200_000
+# Names that share fewer of their trigrams are others, not misspelled.
+LEAST_ALIKE = 0.4
 
 Graph = dict[str, Any]
 
@@ -21,25 +28,163 @@ _NODE = "n.entity_id AS id, n.name, n.type, n.degree"
 _DESCRIBED = f"{_NODE}, n.description"
 
 
-def overview(connection: Connection, corpus: str, limit: int, community: int | None) -> Graph:
+def overview(connection: Connection, corpus: str, limit: int, community: int | None, type: str | None = None) -> Graph:
     """Return the most connected entities with their community of the coarsest level, or those of a community with the one
-    within it.
+    within it. `type`: only those of a type that are in no such community, as `map_of` groups them.
 
     Without descriptions where more than `MAX_DESCRIBED` are asked for.
     """
-    columns = _DESCRIBED if limit <= MAX_DESCRIBED else _NODE
-    nodes = rows(
+    is_described = limit <= MAX_DESCRIBED
+    # Who is in a community is known only afterwards.
+    read = limit if type is None else MAX_COUNTED
+    nodes = _nodes(connection, corpus, community, read, _DESCRIBED if is_described else _NODE, type)
+    if type is not None:
+        home = _communities(connection, corpus, None, community)
+        nodes = [node for node in nodes if node["id"] not in home][:limit]
+    return _with_edges(connection, corpus, nodes, parent=community, is_described=is_described)
+
+
+def _nodes(
+    connection: Connection, corpus: str, community: int | None, limit: int, columns: str, type: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the most connected entities, of the corpus or of a community."""
+    return rows(
         connection,
         f"SELECT {columns} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s"
+        " AND (%(type)s::text IS NULL OR n.type = %(type)s)"
         " AND (%(community)s::bigint IS NULL OR n.entity_id = ANY (ARRAY("
         "     SELECT e.entity_id FROM graphrag.community_entities e"
         "      WHERE e.corpus = %(corpus)s AND e.community_id = %(community)s)))"
         " ORDER BY n.degree DESC, n.entity_id LIMIT %(limit)s",
         corpus=corpus,
         community=community,
+        type=type,
         limit=limit,
     )
-    return _with_edges(connection, corpus, nodes, parent=community, is_described=limit <= MAX_DESCRIBED)
+
+
+def map_of(connection: Connection, corpus: str, parent: int | None) -> Graph:
+    """Return {entities, relationships, smaller, nodes, edges}: the graph, or a community, as groups with their size.
+
+    A node is a community ({id, community, title, summary, names, size}), or the entities of a type that are in none ({id, type,
+    names, size}); an edge has in `count` the relationships between two groups. `names` has the three most connected members.
+    The largest groups alone; `smaller` counts {groups, entities} of the others. Who sees a part of the corpus has types alone.
+    At most `MAX_COUNTED` entities and relationships are counted, the strongest.
+    """
+    members = _nodes(connection, corpus, parent, MAX_COUNTED, _NODE)
+    known = {row["id"]: row for row in _headings(connection, corpus, parent)}
+    home = _communities(connection, corpus, None, parent) if known else {}
+    group_of = {row["id"]: home.get(row["id"], row["type"]) for row in members}
+    sizes = Counter(group_of.values())
+    listed = sizes.most_common()
+    shown = [group for group, _ in listed if isinstance(group, int)][:MAX_COMMUNITIES]
+    shown += [group for group, _ in listed if isinstance(group, str)][:MAX_TYPES]
+    names: dict[int | str, list[str]] = {}
+    for row in members:
+        first = names.setdefault(group_of[row["id"]], [])
+        if len(first) < 3:
+            first.append(row["name"])
+    between: Counter[tuple[str, str]] = Counter()
+    ids = {group: f"{'community' if isinstance(group, int) else 'type'} {group}" for group in shown}
+    edges = rows(
+        connection,
+        "SELECT g.source_id AS source, g.target_id AS target FROM graphrag.graph_edges g WHERE g.corpus = %(corpus)s"
+        f"{'' if parent is None else ' AND g.source_id = ANY (%(ids)s) AND g.target_id = ANY (%(ids)s)'} LIMIT %(limit)s",
+        corpus=corpus,
+        ids=list(group_of),
+        limit=MAX_COUNTED,
+    )
+    for edge in edges:
+        ends = {ids.get(group_of.get(edge["source"], "")), ids.get(group_of.get(edge["target"], ""))} - {None}
+        if len(ends) == 2:
+            low, high = sorted(filter(None, ends))
+            between[low, high] += 1
+    hidden = [size for group, size in listed if group not in ids]
+    return {
+        "entities": len(members),
+        "relationships": len(edges),
+        "smaller": {"groups": len(hidden), "entities": sum(hidden)},
+        "nodes": [
+            {"id": ids[group], "size": sizes[group], "names": names[group]}
+            | ({"type": group} if isinstance(group, str) else known[group] | {"id": ids[group], "community": group})
+            for group in shown
+        ],
+        "edges": [{"source": low, "target": high, "count": count} for (low, high), count in between.most_common()],
+    }
+
+
+def _headings(connection: Connection, corpus: str, parent: int | None) -> list[dict[str, Any]]:
+    """Return what reports call the communities of the coarsest level, or those inside another."""
+    return rows(
+        connection,
+        "SELECT v.community_id AS id, v.title, v.summary FROM graphrag.community_overview v WHERE v.corpus = %(corpus)s"
+        " AND CASE WHEN %(parent)s::bigint IS NULL THEN v.level = 0 ELSE v.parent_id = %(parent)s END",
+        corpus=corpus,
+        parent=parent,
+    )
+
+
+def community(connection: Connection, corpus: str, number: int) -> dict[str, Any]:
+    """Return a community's {id, level, parent_id, size, title, summary, names}, as `communities` does.
+
+    Raises
+    ------
+    GraphRAGError
+        02000 when the caller sees no such community.
+    """
+    records = rows(
+        connection,
+        "SELECT v.community_id AS id, v.level, v.parent_id, v.size, v.title, v.summary FROM graphrag.community_overview v"
+        " WHERE v.corpus = %(corpus)s AND v.community_id = %(number)s",
+        corpus=corpus,
+        number=number,
+    )
+    if not records:
+        raise GraphRAGError(f"there is no community {number}", sqlstate="02000")
+    return records[0] | {"names": _names(connection, corpus, [number]).get(number, [])}
+
+
+def names(connection: Connection, corpus: str, text: str, limit: int) -> list[dict[str, Any]]:
+    """Return entities {id, name, type, degree} by a part of their name: the name itself, then names that begin so, that have a
+    word which begins so, that have it anywhere; where these are few, those that are spelled alike, of the `MAX_NODES` most
+    connected. In each the most connected first.
+    """
+    sought = " ".join(text.casefold().split())
+    found = rows(
+        connection,
+        f"SELECT {_NODE} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s"
+        " AND pg_catalog.strpos(pg_catalog.lower(n.name), pg_catalog.lower(%(text)s)) > 0"
+        " ORDER BY pg_catalog.lower(n.name) <> pg_catalog.lower(%(text)s),"
+        "          NOT pg_catalog.starts_with(pg_catalog.lower(n.name), pg_catalog.lower(%(text)s)),"
+        "          pg_catalog.strpos(' ' || pg_catalog.lower(n.name), ' ' || pg_catalog.lower(%(text)s)) = 0,"
+        "          n.degree DESC, n.entity_id"
+        " LIMIT %(limit)s",
+        corpus=corpus,
+        text=sought,
+        limit=limit,
+    )
+    if len(found) == limit or len(sought) < 3:
+        return found
+    parts = _trigrams(sought)
+    seen = {row["id"] for row in found}
+    alike = [
+        (likeness, row)
+        for row in _nodes(connection, corpus, None, MAX_NODES, _NODE)
+        if row["id"] not in seen and (likeness := _likeness(parts, row["name"].casefold())) >= LEAST_ALIKE
+    ]
+    alike.sort(key=lambda pair: (-pair[0], -pair[1]["degree"], pair[1]["id"]))
+    return found + [row for _, row in alike[: limit - len(found)]]
+
+
+def _trigrams(text: str) -> set[str]:
+    words = "".join(letter if letter.isalnum() else " " for letter in text).split()
+    return {padded[at : at + 3] for word in words for padded in [f"  {word} "] for at in range(len(padded) - 2)}
+
+
+def _likeness(parts: set[str], name: str) -> float:
+    """Return how many trigrams two names share: 0 to 1."""
+    others = _trigrams(name)
+    return len(parts & others) / max(1, len(parts | others))
 
 
 def communities(connection: Connection, corpus: str, parent: int | None, limit: int) -> list[dict[str, Any]]:
@@ -93,8 +238,10 @@ def _names(connection: Connection, corpus: str, communities: list[int]) -> dict[
     return names
 
 
-def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int) -> Graph:
-    """Return an entity, and the strongest relationships that it has, with their other ends.
+def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int, depth: int = 1) -> Graph:
+    """Return an entity, and those within `depth` relationships of it, nearest and strongest first, with what is among them.
+
+    `hop` of a node is its distance.
 
     Raises
     ------
@@ -109,12 +256,19 @@ def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int) ->
     )
     if not records:
         raise GraphRAGError(f"there is no entity {entity_id}", sqlstate="02000")
-    near = rag.neighbors(records[0]["name"])[:limit]
+    near = rag.neighbors(records[0]["name"], depth)[:limit]
     nodes = [
-        {"id": n.entity_id, "name": n.name, "type": n.type, "degree": n.degree, "description": n.description}
+        {
+            "id": n.entity_id,
+            "name": n.name,
+            "type": n.type,
+            "degree": n.degree,
+            "description": n.description,
+            "hop": n.hop,
+        }
         for n in near
     ]
-    return {"entity": records[0]} | _with_edges(connection, rag.corpus, [records[0], *nodes])
+    return {"entity": records[0]} | _with_edges(connection, rag.corpus, [records[0] | {"hop": 0}, *nodes])
 
 
 def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Graph:
@@ -189,11 +343,14 @@ def _with_edges(
     communities = _communities(connection, corpus, ids, parent)
     for node in nodes:
         node["community"] = communities.get(node["id"])
-    return {"nodes": nodes, "edges": _edges(connection, corpus, ids, ", g.description" if is_described else "")}
+    return {
+        "nodes": nodes,
+        "edges": _edges(connection, corpus, ids, ", g.description, g.keyword_list AS keywords" if is_described else ""),
+    }
 
 
 def _edges(connection: Connection, corpus: str, ids: Collection[int], description: str) -> list[dict[str, Any]]:
-    """Return the strongest relationships among entities; `description` is the column for it, or nothing."""
+    """Return the strongest relationships among entities; `description` has the columns for it, or nothing."""
     return rows(
         connection,
         f"""
@@ -209,8 +366,10 @@ def _edges(connection: Connection, corpus: str, ids: Collection[int], descriptio
     )
 
 
-def _communities(connection: Connection, corpus: str, ids: Collection[int], parent: int | None) -> dict[int, int]:
-    """Return the community of the coarsest level of each entity, or the one within `parent`."""
+def _communities(
+    connection: Connection, corpus: str, ids: Collection[int] | None, parent: int | None
+) -> dict[int, int]:
+    """Return the community of the coarsest level of each entity, or the one within `parent`; of all entities for None."""
     within = (
         "e.level = 0"
         if parent is None
@@ -220,9 +379,9 @@ def _communities(connection: Connection, corpus: str, ids: Collection[int], pare
     records = rows(
         connection,
         "SELECT e.entity_id, e.community_id FROM graphrag.community_entities e"
-        f" WHERE e.corpus = %(corpus)s AND {within} AND e.entity_id = ANY (%(ids)s)",
+        f" WHERE e.corpus = %(corpus)s AND {within}{'' if ids is None else ' AND e.entity_id = ANY (%(ids)s)'}",
         corpus=corpus,
-        ids=list(ids),
+        ids=None if ids is None else list(ids),
         parent=parent,
     )
     return {row["entity_id"]: row["community_id"] for row in records}

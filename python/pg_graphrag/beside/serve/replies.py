@@ -217,6 +217,45 @@ class CommunityRow(BaseModel):
     names: list[str]
 
 
+class NamedEntity(BaseModel):
+    """An entity by its name."""
+
+    id: int
+    name: str
+    type: str
+    degree: int
+
+
+class Group(BaseModel):
+    """A community, or the entities of a type that are in none; `names` of its most connected members."""
+
+    id: str
+    size: int
+    names: list[str]
+    community: int | None = None
+    type: str | None = None
+    title: str | None = None
+    summary: str | None = None
+
+
+class Between(BaseModel):
+    """How many relationships connect two groups."""
+
+    source: str
+    target: str
+    count: int
+
+
+class GraphMap(BaseModel):
+    """The graph, or a community, as groups. `smaller` counts the groups that are left out, and the entities in them."""
+
+    entities: int
+    relationships: int
+    smaller: dict[str, int]
+    nodes: list[Group]
+    edges: list[Between]
+
+
 class CurationNumber(BaseModel):
     """The number of a curation."""
 

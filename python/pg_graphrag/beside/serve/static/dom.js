@@ -1,5 +1,7 @@
 // Elements from names, properties and children. Text is always a text node: nothing of a document becomes markup.
 
+import { t } from "./i18n.js";
+
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties ?? {})) {
@@ -25,18 +27,21 @@ export function toast(message, action) {
 }
 
 export function complain(error) {
-  toast(error.hint ? `${error.message}. ${error.hint}` : error.message);
+  toast(hint(error) ? `${error.message}. ${hint(error)}` : error.message);
 }
+
+// Hints that are for programs (functions of SQL, options of commands) are not for people at a page.
+export const hint = (error) => (/\w\(|graphrag\.|(^|\s)--?\w/.test(error.hint ?? "") ? null : error.hint);
 
 // What a refusal says, and a button for another attempt.
 export function refusal(error, again) {
-  return h("div", { role: "alert" }, h("p", { class: "error small" }, error.message, error.hint ? h("span", { class: "soft" }, ` ${error.hint}`) : null),
-    h("button", { class: "second small", type: "button", onclick: again }, "Try again"));
+  return h("div", { role: "alert" }, h("p", { class: "error small" }, error.message, hint(error) ? h("span", { class: "soft" }, ` ${hint(error)}`) : null),
+    h("button", { class: "second small", type: "button", onclick: again }, t("Try again")));
 }
 
 // Fills a part of a view by a request of its own. Where that fails, the part says so, and the others stay.
 export async function fill(box, ask) {
-  box.replaceChildren(h("p", { class: "soft small", role: "status" }, "Loading …"));
+  box.replaceChildren(h("p", { class: "soft small", role: "status" }, t("Loading …")));
   await refill(box, ask);
 }
 

@@ -1,368 +1,480 @@
-// The graph: overview, community, entity, path, and why an answer holds. sigma.js draws, a worker arranges.
+// The graph: overview, community, type, entity, path, and why an answer holds. The address says which, and how it is drawn.
 
-import { get, post, session, remove } from "./api.js";
-import { $, color, complain, fill, h, refusal, toast } from "./dom.js";
-import { open } from "./document.js";
+import { get, session } from "./api.js";
+import { $, complain, h, refusal, toast } from "./dom.js";
+import { open as openDocument } from "./document.js";
+import * as canvas from "./graph-canvas.js";
+import { mayCurate, newEntity } from "./graph-edit.js";
+import { COLORS, GREY, groupBy, legend } from "./graph-groups.js";
+import { short } from "./graph-labels.js";
+import { named, nameBox } from "./graph-names.js";
+import { png, svg } from "./graph-picture.js";
+import * as side from "./graph-side.js";
+import { graphOf, kept } from "./graph-why.js";
+import { t, tn } from "./i18n.js";
+import { address, go, place, remember } from "./router.js";
 
-// Okabe and Ito's colors, told apart by most eyes, in both themes.
-const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7a5cc4", "#8c6d46", "#e34a6f", "#4f9d2f"];
-const GREY = "#8b93a0";
-const SIZES = [200, 500, 1000, 2000, 5000, 20000];
-// Of more, whatever is pointed at is lit without dimming the rest, which would mean every node and edge anew.
-const DIMMED = 2000;
+export { why } from "./graph-why.js";
 
-let libraries = null;
-let sigma = null;
-let graph = null;
-let worker = null;
-let job = 0;
-// Of what is asked for, the last is drawn.
+// A graph of no more entities is shown as it is; a larger one as its groups.
+const SMALL = 300;
+const SIZES = [100, 300, 1000, 2000, 5000, 20000];
+// Entities of a neighbourhood, by its depth; and those that one more brings.
+const AROUND = [60, 150, 300];
+const EXPANDED = 30;
+const CONNECTED = 3;
+const PLAIN = { show: "", limit: SMALL, layout: "", color: "", depth: 1, chosen: "", open: "", find: "", source: "", target: "", parent: "" };
+
+// state: {wanted, kind, part, nodes: id -> node, groups, hidden, expanded: id -> ids that it brought}; frame: elements.
+let state = null;
+let frame = null;
+let leaving = null;
 let turns = 0;
-let lit = null;
-let hovered = null;
-let palette = new Map();
-let current = { size: 500 };
+let sheet = null;
 
-// Some 260 kB: fetched with the first graph.
-function load() {
-  libraries ??= ["graphology.umd.min.js", "sigma.min.js"].reduce(
-    (before, name) => before.then(() => new Promise((done, failed) => {
-      document.head.append(h("script", { src: `/static/vendor/${name}`, onload: done, onerror: () => failed(new Error(`${name} cannot be loaded`)) }));
-    })), Promise.resolve()).catch((error) => { libraries = null; throw error; });
-  return libraries;
+export async function view(main, asked = null) {
+  clearTimeout(leaving);
+  const wanted = read(asked ?? place());
+  const isThere = frame?.root.isConnected && state && !state.failed && state.wanted.key === wanted.key;
+  // The theme has changed.
+  if (isThere && !asked) return canvas.recolor();
+  if (isThere) return adjust(wanted).catch(complain);
+  await style();
+  if (!frame?.root.isConnected) build(main);
+  return open(wanted);
 }
 
-export async function view(main) {
-  stop();
-  const stage = h("div", { class: "stage" },
-    h("div", { class: "canvas", id: "canvas", role: "img", "aria-label": "Drawing of the graph. The list beside it has the same entities." }),
-    h("div", { class: "tools" },
-      h("button", { class: "second", type: "button", "aria-label": "Closer", onclick: () => sigma?.getCamera().animatedZoom(1.6) }, "+"),
-      h("button", { class: "second", type: "button", "aria-label": "Farther", onclick: () => sigma?.getCamera().animatedUnzoom(1.6) }, "−"),
-      h("button", { class: "second", type: "button", "aria-label": "Whole graph", onclick: () => sigma?.getCamera().animatedReset() }, "⤢")),
-    h("div", { class: "legend small soft", id: "legend", role: "status" }));
-  main.replaceChildren(h("div", { class: "graph" }, stage, h("div", { class: "side", id: "side" })));
-  try {
-    await (current.redraw ?? overview)();
-  } catch (error) {
-    // As of an entity that is gone: the way on stays.
-    legend(refusal(error, () => view(main)));
-    side(finders(), h("div", { class: "card" }, toOverview()));
-  }
-}
-
+// The next view may be this one again, of another address.
 export function stop() {
-  sigma?.kill();
-  sigma = null;
-  worker?.terminate();
-  worker = null;
+  leaving = setTimeout(() => {
+    canvas.clear();
+    state = frame = null;
+    document.body.classList.remove("full");
+  });
 }
 
-export const forget = () => { current = { size: 500 }; };
+export const forget = () => { state = null; };
 
-// The drawing with its entities, and the communities: each is there as soon as it can be, and without the other.
-async function overview(community = null) {
-  current.redraw = () => overview(community);
-  turns += 1;
-  const communities = h("div");
-  const entities = h("div");
-  side(
-    finders(),
-    h("div", { class: "card" },
-      h("div", { class: "row" }, h("h3", { class: "grow" }, community ? name(community) : "Communities"),
-        community ? h("button", { class: "second small", type: "button", onclick: () => attempt(overview) }, "All")
-          : h("label", { class: "small soft row" }, "Entities", h("select", { "aria-label": "Entities drawn", onchange: (event) => { current.size = Number(event.target.value); attempt(() => overview(community)); } },
-            SIZES.map((size) => h("option", { value: size, selected: size === current.size }, size.toLocaleString()))))),
-      community?.summary ? h("p", { class: "small" }, community.summary) : null,
-      communities),
-    entities);
-  await Promise.all([
-    fill(legend(), async () => {
-      const part = await get("/api/graph", { limit: current.size, community: community?.id });
-      if (!entities.isConnected) return null;
-      colorBy(part.nodes);
-      entities.replaceChildren(list(part.nodes.slice(0, 40), community ? "Its entities" : "Most connected"));
-      await draw(part);
-      const label = community ? `${count(part.nodes)} entities of a community` : `The ${count(part.nodes)} most connected entities`;
-      return `${label}, ${count(part.edges)} relationships. ${palette.size ? "A color is a community; grey is any other, or none." : ""}`;
-    }),
-    fill(communities, async () => {
-      const inside = await get("/api/graph/communities", { parent: community?.id });
-      return inside.length
-        ? h("ul", { class: "list items" }, inside.map((one) => h("li", {},
-          h("div", { class: "row" }, dot(one.id), h("button", { class: "link grow", type: "button", onclick: () => attempt(() => overview(one)) }, name(one)), h("span", { class: "badge", title: "Entities" }, one.size.toLocaleString())))))
-        : h("p", { class: "soft small" }, community ? "No communities inside." : "No communities: they are made by a worker, and shown to who sees the whole corpus.");
-    })]);
+function read({ parts, values }) {
+  const [kind = "overview", id = ""] = parts;
+  const wanted = { kind, id, parts };
+  for (const [name, plain] of Object.entries(PLAIN)) {
+    const value = values.get(name) ?? plain;
+    wanted[name] = typeof plain === "number" ? Number(value) || plain : value;
+  }
+  // What is drawn; the rest says how.
+  wanted.key = JSON.stringify([session.corpus, parts, wanted.show, wanted.limit, wanted.depth, wanted.source, wanted.target, wanted.parent]);
+  return wanted;
 }
 
-const toOverview = () => h("button", { class: "second small", type: "button", onclick: () => attempt(overview) }, "Overview");
+const valuesOf = (wanted) => Object.fromEntries(Object.keys(PLAIN).filter((name) => wanted[name] !== PLAIN[name]).map((name) => [name, wanted[name]]));
 
-const count = (items) => items.length.toLocaleString();
-const name = (community) => community.title || community.names.join(", ") || `Community ${community.id}`;
+// Changes how it is drawn, and the address with it. isNew: Back leads to what was.
+function move(changes, { isNew = false } = {}) {
+  const next = { ...state.wanted, ...changes };
+  remember("graph", next.parts, valuesOf(next), { isNew });
+  return adjust(next).catch(complain);
+}
+// Draws something else.
+const draw = (changes) => go("graph", state.wanted.parts, valuesOf({ ...state.wanted, chosen: "", open: "", ...changes }));
 
-async function entity(id) {
-  const turn = ++turns;
-  const part = await get(`/api/graph/entities/${id}`);
-  if (turn !== turns) return;
-  current.redraw = () => entity(id);
-  const { entity: one } = part;
-  legend(`${one.name}: ${part.nodes.length - 1} of ${one.degree} relationships`);
-  const byId = new Map(part.nodes.map((node) => [node.id, node]));
-  const own = part.edges.filter((edge) => edge.source === id || edge.target === id);
-  colorBy(part.nodes);
-  side(
-    finders(one.name),
-    h("div", { class: "card" },
-      h("div", { class: "row" }, h("h3", { class: "grow" }, one.name), h("span", { class: "badge" }, one.type)),
-      h("p", { class: "small lines" }, one.description),
-      h("div", { class: "row" },
-        toOverview(),
-        h("a", { class: "small", href: `#/${encodeURIComponent(session.corpus)}/search?q=${encodeURIComponent(one.name)}` }, "Passages")),
-      session.may.includes("curate") ? curation(one) : null),
-    h("div", { class: "card" }, h("h3", {}, "Relationships"), h("ul", { class: "list items" }, own.map((edge) => {
-      const other = byId.get(edge.source === id ? edge.target : edge.source);
-      return h("li", {}, h("button", { class: "link name", type: "button", onclick: () => attempt(() => entity(other.id)) }, other.name), h("div", { class: "small soft" }, edge.description));
-    }))));
-  await draw(part, new Set([id]));
+// The rules of this view: fetched with the first graph.
+function style() {
+  sheet ??= new Promise((done) => {
+    const link = h("link", { rel: "stylesheet", href: "/static/graph.css", onload: done, onerror: () => { link.remove(); sheet = null; done(); } });
+    document.head.append(link);
+  });
+  return sheet;
 }
 
-async function path(source, target) {
-  const turn = ++turns;
+function build(main) {
+  const icon = (label, line, onclick) => h("button", { class: "second icon", type: "button", "aria-label": label, title: label, onclick }, drawn(line));
+  const menu = h("details", { class: "menu", onkeydown: (event) => { if (event.key === "Escape" && menu.open) { event.stopPropagation(); menu.open = false; $("summary", menu).focus(); } } },
+    h("summary", { class: "second" }, t("View")), h("div", { class: "fields", id: "view-menu" }));
+  const finder = h("form", { class: "row grow", role: "search", onsubmit: (event) => { event.preventDefault(); seek(event.target.elements.entity.value.trim()).catch(complain); } },
+    nameBox({ name: "entity", label: t("Find an entity"), onchoose: (hit) => goTo(hit.id), onhits: light }), h("button", { class: "second" }, t("Find")));
+  const toolbar = h("div", { class: "toolbar" }, finder, h("div", { class: "row" }, menu,
+    icon(t("Farther"), "M3 8h10", canvas.zoomOut), icon(t("Closer"), "M3 8h10M8 3v10", canvas.zoomIn), icon(t("Whole graph"), "M8 5.5a2.5 2.5 0 1 0 0 5a2.5 2.5 0 1 0 0-5M8 1v3M8 12v3M1 8h3M12 8h3", canvas.whole), icon(t("Full screen"), "M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4", full)));
+  const drawing = h("div", { class: "canvas", id: "canvas", role: "img", "aria-label": t("Drawing of the graph. The list beside it has the same entities.") });
+  const chips = h("div", { id: "groups" });
+  const said = h("div", { class: "said small soft", id: "legend", role: "status" });
+  const list = h("div", { class: "side", id: "side" });
+  const root = h("div", { class: "graph" }, h("div", { class: "stage" }, toolbar, drawing, chips, said), list);
+  root.addEventListener("pointerdown", ({ target }) => { if (!menu.contains(target)) menu.open = false; });
+  frame = { root, menu: $("#view-menu", menu), finder: $("input", finder), drawing, chips, said, list };
+  main.replaceChildren(root);
+}
+
+// A sign of lines: fonts lack some.
+function drawn(line) {
+  const space = "http://www.w3.org/2000/svg";
+  const sign = document.createElementNS(space, "svg");
+  const path = document.createElementNS(space, "path");
+  path.setAttribute("d", line);
+  sign.setAttribute("viewBox", "0 0 16 16");
+  sign.setAttribute("aria-hidden", "true");
+  sign.append(path);
+  return sign;
+}
+
+function full() {
+  const isFull = document.body.classList.toggle("full");
+  // Where the browser refuses, the page is full at least.
+  if (isFull) document.documentElement.requestFullscreen?.().catch(() => {});
+  else if (document.fullscreenElement) document.exitFullscreen();
+}
+document.addEventListener("fullscreenchange", () => document.body.classList.toggle("full", Boolean(document.fullscreenElement)));
+
+const KINDS = { overview, community: overview, type: ofType, entity, path, why };
+
+async function open(wanted) {
+  const turn = (turns += 1);
+  frame.said.replaceChildren(t("Loading …"));
+  frame.drawing.setAttribute("aria-busy", "true");
+  try {
+    if (wanted.kind === "entity" && !wanted.id) return await byName(wanted);
+    const made = await (KINDS[wanted.kind] ?? overview)(wanted);
+    if (turn !== turns || !frame?.root.isConnected) return null;
+    state = { wanted: { ...wanted, chosen: "", open: "", find: "" }, hidden: new Set(), expanded: new Map(), ...made };
+    state.nodes = new Map(state.part.nodes.map((node) => [String(node.id), node]));
+    regroup();
+    renderMenu();
+    renderSide();
+    frame.said.replaceChildren(state.said);
+    frame.finder.value = wanted.find;
+    try {
+      await canvas.draw(frame.drawing, { ...toDraw({ nodes: state.part.nodes, edges: state.drawn ?? state.part.edges }), lit: state.lit, chosen: wanted.chosen || state.centre || null }, layoutOf(wanted), { choose: pressed, open: opened });
+    } catch (error) {
+      // The list is there.
+      if (turn === turns) frame.said.replaceChildren(refusal(error, () => open(read(place()))));
+    }
+    if (turn !== turns) return null;
+    return await adjust(wanted);
+  } catch (error) {
+    if (turn === turns && frame) await fail(error, wanted);
+    return null;
+  } finally {
+    if (turn === turns) frame?.drawing.removeAttribute("aria-busy");
+  }
+}
+
+// As of an entity that is gone: the way on stays.
+async function fail(error, wanted) {
+  state = { wanted, failed: true, part: { nodes: [], edges: [] }, nodes: new Map(), expanded: new Map() };
+  canvas.clear();
+  frame.chips.replaceChildren();
+  frame.menu.replaceChildren();
+  const isGone = error.code === "02000";
+  frame.said.replaceChildren(isGone ? h("span", { role: "alert" }, wanted.kind === "path" ? t("There is no such path.") : t("This is not in the graph, or no longer.")) : refusal(error, () => open(read(place()))));
+  const unknown = isGone && wanted.kind === "path" ? await side.unknownNames(wanted.source, wanted.target).catch(() => []) : [];
+  frame.list.replaceChildren(side.trail([t("Overview"), address("graph")], [titleOf(wanted)]), ...(unknown.length ? [h("div", { class: "card" }, unknown)] : []), side.pathForm(wanted.source, wanted.target, wanted.kind === "path"));
+}
+
+const titleOf = ({ kind, id }) => ({ path: t("Path"), why: t("Why?"), entity: t("Entity"), community: t("Community"), type: id })[kind] ?? t("Overview");
+
+// #/CORPUS/graph/entity?name=NAME, as other views and programs write it.
+async function byName(wanted) {
+  const name = place().values.get("name") ?? "";
+  const hit = await named(name);
+  if (!hit) throw Object.assign(new Error(), { code: "02000" });
+  remember("graph", ["entity", String(hit.id)], valuesOf(wanted));
+  return open(read(place()));
+}
+
+async function overview(wanted) {
+  const community = wanted.kind === "community" ? wanted.id : null;
+  const [map, own] = await Promise.all([get("/api/graph/map", { parent: community }), community ? get(`/api/graph/communities/${community}`) : null]);
+  const title = own ? side.communityName(own) : "";
+  const canGroup = map.nodes.length > 1;
+  const isMap = canGroup && (wanted.show === "groups" || (wanted.show !== "entities" && map.entities > SMALL));
+  map.nodes = map.nodes.map((node) => ({ ...node, label: node.type === undefined ? side.communityName(node) : node.type || t("Without a type") }));
+  const shared = { title, own, map, canGroup, isMap };
+  if (isMap) {
+    return { ...shared, kind: "map", part: map, drawn: strongest(map), said: t("{entities} entities and {relationships} relationships, as groups of those that belong together. Press one to open it. Of their connections the strongest are drawn.", map) };
+  }
+  const part = await get("/api/graph", { limit: wanted.limit, community });
+  const isAll = part.nodes.length >= map.entities;
+  const counts = { entities: part.nodes.length, relationships: part.edges.length, all: map.entities };
+  return { ...shared, kind: "entities", part, said: isAll ? t("{entities} entities, {relationships} relationships.", counts) : t("The {entities} most connected of {all} entities, {relationships} relationships.", counts) };
+}
+
+// Of each group the strongest connections, of communities those with each other: all of them would be one tangle.
+function strongest({ nodes, edges }) {
+  const isType = new Set(nodes.filter((node) => node.type !== undefined).map(({ id }) => id));
+  const counts = new Map();
+  const drawn = [];
+  for (const edge of edges) {
+    const ends = [edge.source, edge.target];
+    const kinds = ends.filter((id) => isType.has(id)).length;
+    const short = ends.some((id) => (counts.get(`${id} ${kinds}`) ?? 0) < (kinds ? 1 : CONNECTED));
+    if (!short) continue;
+    drawn.push(edge);
+    for (const id of ends) counts.set(`${id} ${kinds}`, (counts.get(`${id} ${kinds}`) ?? 0) + 1);
+  }
+  return drawn;
+}
+
+async function ofType(wanted) {
+  const part = await get("/api/graph", { limit: wanted.limit, type: wanted.id, community: wanted.parent || null });
+  return { kind: "entities", title: wanted.id, part, said: t("{entities} entities of the type {type} in no community, {relationships} relationships.", { entities: part.nodes.length, relationships: part.edges.length, type: wanted.id }) };
+}
+
+async function entity(wanted) {
+  const part = await get(`/api/graph/entities/${wanted.id}`, { depth: wanted.depth, limit: AROUND[wanted.depth - 1] });
+  return { kind: "entity", title: part.entity.name, part, centre: wanted.id, said: tn(part.nodes.length - 1, "{name} and {count} entity around it.", "{name} and {count} entities around it.", { name: part.entity.name }) };
+}
+
+async function path({ source, target }) {
   const part = await get("/api/graph/path", { source, target });
-  if (turn !== turns) return;
-  current.redraw = () => path(source, target);
-  const byId = new Map(part.nodes.map((node) => [node.id, node]));
-  legend(part.path.length ? `${part.path.length - 1} relationships from ${source} to ${target}` : `No path of at most six relationships from ${source} to ${target}`);
-  const steps = part.path.slice(1).map((id, index) => {
-    const before = part.path[index];
-    const edge = part.edges.find(({ source: s, target: t }) => (s === before && t === id) || (s === id && t === before));
-    return h("li", {}, h("div", { class: "small soft" }, edge?.description), h("button", { class: "link name", type: "button", onclick: () => attempt(() => entity(id)) }, byId.get(id).name));
-  });
-  side(finders(source, target), h("div", { class: "card" }, toOverview()),
-    part.path.length ? h("div", { class: "card" }, h("h3", {}, byId.get(part.path[0]).name), h("ol", { class: "list items" }, steps)) : null);
-  await draw(part, new Set(part.path));
-}
-
-// What an answer rests on: its entities and relationships, and the passages; what it cites is lit.
-export async function why(answer, question) {
-  const { context } = answer;
-  const cited = new Set(answer.citations.map((citation) => citation.chunk_id));
-  const ids = new Map(context.entities.map((one) => [one.name, one.entity_id]));
-  const nodes = context.entities.map((one) => ({ id: one.entity_id, name: one.name, type: one.type, degree: one.degree, description: one.description, community: null }));
-  const titles = new Map(context.references.map((one) => [one.number, one.title || one.source_key]));
-  const light = new Set();
-  const edges = [];
-  for (const edge of context.relationships) {
-    for (const end of [edge.source, edge.target]) {
-      if (ids.has(end)) continue;
-      ids.set(end, `name ${end}`);
-      nodes.push({ id: `name ${end}`, name: end, type: "", degree: 1, description: "", community: null });
-    }
-    edges.push({ id: edge.relationship_id, source: ids.get(edge.source), target: ids.get(edge.target), weight: Number(edge.weight), description: edge.description });
-  }
-  for (const chunk of context.chunks) {
-    const id = `chunk ${chunk.chunk_id}`;
-    nodes.push({ id, name: `[${chunk.reference}] ${titles.get(chunk.reference) ?? ""}`, type: "passage", degree: 8, description: chunk.content, community: null, chunk });
-    const lower = chunk.content.toLowerCase();
-    for (const [entityName, entityId] of ids) {
-      if (!lower.includes(entityName.toLowerCase())) continue;
-      edges.push({ id: `${id} ${entityId}`, source: id, target: entityId, weight: 1, description: "" });
-      if (cited.has(chunk.chunk_id)) light.add(entityId);
-    }
-    if (cited.has(chunk.chunk_id)) light.add(id);
-  }
-  current.redraw = async () => {
-    turns += 1;
-    palette = new Map();
-    legend(`Why: ${light.size} of ${nodes.length} entities and passages are those that the answer cites`);
-    side(
-      h("div", { class: "card" }, h("h3", {}, question), h("p", { class: "small" }, answer.answer),
-        h("a", { href: `#/${encodeURIComponent(session.corpus)}/search` }, "Back to the answer")),
-      h("div", { class: "card" }, h("h3", {}, "Passages"), h("ul", { class: "list items" }, context.chunks.map((chunk) => h("li", { class: "row" },
-        dot(null, cited.has(chunk.chunk_id) ? COLORS[1] : GREY),
-        h("button", { class: "link grow", type: "button", onclick: () => open(chunk.document_id, { chunk: chunk.content, sought: answer.answer }) }, `[${chunk.reference}] ${titles.get(chunk.reference) ?? ""}`))))),
-      h("div", { class: "card" }, h("h3", {}, "Relationships"), h("ul", { class: "list items" }, context.relationships.map((edge) => h("li", { class: "small" }, h("span", { class: "name" }, `${edge.source} – ${edge.target}`), h("div", { class: "soft" }, edge.description))))));
-    await draw({ nodes, edges }, light);
+  part.nodes.forEach((node) => { node.hop = Math.max(0, part.path.indexOf(node.id)); });
+  const values = { source, target };
+  return {
+    kind: "path", title: t("Path"), part, lit: new Set(part.path.map(String)),
+    said: part.path.length ? tn(part.path.length - 1, "{count} relationship from {source} to {target}.", "{count} relationships from {source} to {target}.", values) : t("No path of at most six relationships leads from {source} to {target}.", values),
   };
-  location.hash = `#/${encodeURIComponent(session.corpus)}/graph`;
 }
 
-const finders = (source = "", target = "") => h("div", { class: "card" }, finder(), pathFinder(source, target));
-
-function finder() {
-  return h("form", { class: "row", onsubmit: (event) => { event.preventDefault(); attempt(async () => {
-    const hits = await get("/api/graph/entities", { query: event.target.elements.entity.value });
-    if (!hits.length) toast("There is no such entity");
-    else if (hits.length === 1) await entity(hits[0].entity_id);
-    else results.replaceChildren(list(hits.map((one) => ({ ...one, id: one.entity_id })), "Found"));
-  }); } },
-  h("input", { name: "entity", class: "grow", placeholder: "Find an entity", "aria-label": "Find an entity", required: true }), h("button", { class: "second" }, "Find"));
+async function why(wanted) {
+  const answered = kept(wanted.id);
+  const { lit, ...part } = graphOf(answered.answer);
+  return { kind: "why", title: t("Why?"), answered, part, lit, said: t("Why? What the answer cites is lit: {count} of {all} entities and passages.", { count: lit.size, all: part.nodes.length }) };
 }
 
-function pathFinder(source, target) {
-  return h("details", {}, h("summary", { class: "small soft" }, "Path between two"),
-    h("form", { class: "fields", onsubmit: (event) => { event.preventDefault(); const { source: from, target: to } = event.target.elements; attempt(() => path(from.value, to.value)); } },
-      h("input", { name: "source", value: source, placeholder: "From", "aria-label": "From", required: true }),
-      h("input", { name: "target", value: target, placeholder: "To", "aria-label": "To", required: true }), h("button", { class: "second" }, "Show the path")));
-}
-
-function curation(one) {
-  const change = (kind, values, done) => attempt(async () => {
-    const { id } = await post("/api/curations", { kind, arguments: values });
-    await (done ?? current.redraw)();
-    toast("Done", { label: "Undo", run: () => attempt(async () => { await remove(`/api/curations/${id}`); toast("Undone"); await current.redraw(); }) });
-  });
-  const form = (label, field, kind, values) => h("form", { class: "row", onsubmit: (event) => { event.preventDefault(); const value = event.target.elements.value.value.trim(); if (value) change(kind, values(value), kind === "merge_entities" ? overview : null); } },
-    h("input", { name: "value", class: "grow", placeholder: field, "aria-label": field }), h("button", { class: "second small" }, label));
-  return h("details", { class: "curation" }, h("summary", { class: "small soft" }, "Change this entity"), h("div", { class: "fields" },
-    form("Rename", "New name", "rename_entity", (value) => ({ entity: one.name, new_name: value })),
-    form("Set", "Type", "edit_entity", (value) => ({ entity: one.name, type: value })),
-    form("Set", "Description", "edit_entity", (value) => ({ entity: one.name, description: value })),
-    form("Merge", "Merge into the entity", "merge_entities", (value) => ({ entities: [one.name], target: value })),
-    h("button", { class: "danger small", type: "button", onclick: () => change("delete_entity", { entity: one.name }, overview) }, "Delete")));
-}
-
-const list = (nodes, title) => h("div", { class: "card" }, h("h3", {}, title), h("ul", { class: "list items" }, nodes.map((node) => h("li", { class: "row" },
-  node.community === undefined ? null : dot(node.community), h("button", { class: "link grow", type: "button", onclick: () => attempt(() => entity(node.id)) }, node.name), h("span", { class: "badge" }, node.type)))));
-
-const dot = (community, value) => {
-  const element = h("span", { class: "swatch", "data-community": community });
-  element.style.background = value ?? palette.get(community) ?? GREY;
-  return element;
-};
-
-const results = h("div");
-function side(...cards) {
-  results.replaceChildren();
-  const box = $("#side");
-  if (!box) return;
-  box.replaceChildren(...cards.filter(Boolean).toSpliced(1, 0, results));
-}
-// A new place for what is said of the drawing: what was asked before may still write to the old one.
-function legend(...children) {
-  const box = h("div", {}, ...children);
-  $("#legend")?.replaceChildren(box);
-  return box;
-}
-const attempt = (work) => work().catch(complain);
-
-async function draw(part, light = null) {
-  await load();
-  const box = $("#canvas");
-  if (!box) return;
-  lit = light;
-  hovered = null;
-  graph = new graphology.UndirectedGraph();
-  const largest = Math.max(1, ...part.nodes.map((node) => node.degree));
-  const places = start(part.nodes);
-  part.nodes.forEach((node, index) => {
-    const size = (part.nodes.length > 600 ? 2 : 4) + 11 * Math.sqrt(node.degree / largest);
-    graph.addNode(node.id, { ...places[index], label: node.name, size: node.chunk ? 7 : size, color: node.chunk ? COLORS[4] : (palette.get(node.community) ?? (palette.size ? GREY : COLORS[0])), data: node });
-  });
-  for (const edge of part.edges) {
-    if (edge.source !== edge.target && !graph.hasEdge(edge.source, edge.target)) {
-      graph.addEdge(edge.source, edge.target, { size: Math.min(4, 0.6 + Math.log2(1 + edge.weight) / 3), weight: edge.weight });
-    }
-  }
-  sigma?.kill();
-  const theme = { text: color("--text"), sheet: color("--sheet"), line: color("--line"), edge: color("--edge"), accent: color("--accent") };
-  sigma = new Sigma(graph, box, {
-    allowInvalidContainer: true,
-    // What is said of the drawing stands below it.
-    stagePadding: 48,
-    labelFont: getComputedStyle(document.body).fontFamily,
-    labelColor: { color: theme.text },
-    labelSize: 13,
-    labelRenderedSizeThreshold: part.nodes.length > 600 ? 6 : 5,
-    labelDensity: 0.5,
-    labelGridCellSize: 120,
-    defaultEdgeColor: theme.edge,
-    zIndex: true,
-    minCameraRatio: 0.02,
-    maxCameraRatio: 4,
-    defaultDrawNodeHover: drawHovered(theme),
-    nodeReducer: (id, data) => (isDim(id) ? { ...data, color: theme.line, label: hovered ? null : data.label, zIndex: 0 } : { ...data, zIndex: 1, forceLabel: (lit?.size ?? 99) < 30 && lit.has(key(id)) }),
-    edgeReducer: (edge, data) => {
-      const [source, target] = graph.extremities(edge);
-      if (hovered && (hovered === source || hovered === target)) return { ...data, color: theme.accent, zIndex: 1 };
-      if (hovered && isSmall()) return { ...data, hidden: true };
-      return lit?.has(key(source)) && lit.has(key(target)) ? { ...data, color: theme.accent, size: data.size + 0.8, zIndex: 1 } : data;
-    },
-  });
-  sigma.on("enterNode", ({ node }) => { box.style.cursor = "pointer"; hover(node); });
-  sigma.on("leaveNode", () => { box.style.cursor = ""; hover(null); });
-  sigma.on("clickNode", ({ node }) => {
-    const { chunk, id } = graph.getNodeAttribute(node, "data");
-    if (chunk) open(chunk.document_id, { chunk: chunk.content, sought: "" });
-    else if (typeof id === "number") attempt(() => entity(id));
-  });
-  arrange(part.edges);
-}
-
-function hover(node) {
-  const changed = [hovered, node].filter(Boolean);
-  hovered = node;
-  sigma.refresh(isSmall() ? { skipIndexation: true } : { skipIndexation: true, partialGraph: { nodes: changed, edges: changed.flatMap((id) => graph.edges(id)) } });
-}
-
-const key = (id) => (/^\d+$/.test(id) ? Number(id) : id);
-const isSmall = () => graph.order <= DIMMED;
-const isDim = (id) => (hovered && isSmall() ? id !== hovered && !graph.areNeighbors(id, hovered) : Boolean(lit?.size) && lit.size < graph.order && !lit.has(key(id)) && !isNextTo(id));
-// The other ends of one lit entity are what one looks for there.
-const isNextTo = (id) => lit.size === 1 && graph.areNeighbors(id, String([...lit][0]));
-
-// Sets the colors of communities, also of those that are listed already.
-function colorBy(nodes) {
-  const sizes = new Map();
-  for (const { community } of nodes) if (community != null) sizes.set(community, (sizes.get(community) ?? 0) + 1);
-  const largest = [...sizes].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, COLORS.length);
-  palette = new Map(largest.map(([community], index) => [community, COLORS[index]]));
-  for (const swatch of document.querySelectorAll("#side [data-community]")) swatch.style.background = palette.get(Number(swatch.dataset.community)) ?? GREY;
-}
-
-// Each community around a place of its own, so that the first picture has its shape already. The same for the same graph.
-function start(nodes) {
-  const members = new Map();
-  const golden = Math.PI * (3 - Math.sqrt(5));
-  for (const { community } of nodes) if (!members.has(community)) members.set(community, { number: members.size, count: 0 });
-  return nodes.map(({ community }) => {
-    const group = members.get(community);
-    const place = group.count++;
-    const far = 60 * Math.sqrt(group.number);
-    const near = 4 * Math.sqrt(place);
-    return { x: far * Math.cos(golden * group.number) + near * Math.cos(golden * place), y: far * Math.sin(golden * group.number) + near * Math.sin(golden * place) };
-  });
-}
-
-function arrange(edges) {
-  worker?.terminate();
-  worker = new Worker("/static/layout-worker.js");
-  const number = ++job;
-  worker.onmessage = ({ data }) => {
-    if (data.number !== job || !sigma) return;
-    graph.updateEachNodeAttributes((id, attributes) => ({ ...attributes, ...data.positions[id] }), { attributes: ["x", "y"] });
-    document.documentElement.dataset.arranged = String(number);
+// What a drawing takes of nodes and edges.
+function toDraw({ nodes, edges }) {
+  const isMap = state.kind === "map";
+  // A type may be a thousand times as large as a community.
+  const weight = (node) => (isMap ? Math.log(1 + node.size) ** 3 : node.degree);
+  const largest = Math.max(1, ...[...state.nodes.values()].map(weight));
+  // The count is seen, however long the name is.
+  const label = (node) => `${short(node.type === undefined ? node.title || node.names.slice(0, 2).join(", ") : node.label, 26)} · ${node.size.toLocaleString()}`;
+  return {
+    nodes: nodes.map((node) => ({ id: node.id, name: isMap ? label(node) : node.name, color: colorOf(node), group: state.groups.of(node).id, weight: weight(node) / largest, data: node })),
+    edges: edges.map((edge) => ({ source: edge.source, target: edge.target, weight: Number(edge.count ?? edge.weight ?? 1), label: edge.count?.toLocaleString() })),
   };
-  const nodes = graph.mapNodes((id, { x, y }) => ({ id, x, y }));
-  worker.postMessage({ number, nodes, edges: edges.filter(({ source, target }) => source !== target).map(({ source, target, weight }) => [String(source), String(target), weight]) });
 }
 
-// sigma's own hover box is white in both themes.
-const drawHovered = (theme) => (context, data, settings) => {
-  const size = settings.labelSize;
-  context.font = `600 ${size}px ${settings.labelFont}`;
-  const width = context.measureText(data.label ?? "").width + 16;
-  context.fillStyle = theme.sheet;
-  context.strokeStyle = theme.accent;
-  context.beginPath();
-  context.roundRect(data.x + data.size + 2, data.y - size, width, 2 * size, 6);
-  context.fill();
-  context.stroke();
-  context.beginPath();
-  context.arc(data.x, data.y, data.size + 2, 0, 2 * Math.PI);
-  context.fillStyle = data.color;
-  context.fill();
-  context.stroke();
-  context.fillStyle = theme.text;
-  context.fillText(data.label ?? "", data.x + data.size + 10, data.y + size / 3);
+const hasCommunities = () => state.part.nodes.some((node) => node.community != null);
+const colorKind = () => (["type", "community"].includes(state.wanted.color) ? state.wanted.color : state.kind === "entities" && hasCommunities() ? "community" : "type");
+
+function regroup() {
+  if (state.kind === "map") {
+    const of = (node) => (node.type === undefined ? groups[0] : groups[1]);
+    const groups = [{ id: "communities", label: t("Communities"), color: COLORS[0], count: 0 }, { id: "types", label: t("In no community, by type"), color: COLORS[4], count: 0 }];
+    for (const node of state.part.nodes) of(node).count += 1;
+    state.groups = { groups: groups.filter(({ count }) => count), of };
+  } else {
+    const names = new Map((state.map?.nodes ?? []).filter((node) => node.community !== undefined).map((node) => [node.community, node.label]));
+    state.groups = groupBy([...state.nodes.values()], colorKind(), (id) => names.get(id) ?? t("Community {number}", { number: String(id) }));
+  }
+  frame.chips.replaceChildren(legend(state.groups.groups, state.hidden, () => canvas.hide(state.hidden)));
+}
+
+function renderMenu() {
+  const { wanted, kind } = state;
+  const select = (label, name, options, value, onchange) => h("label", {}, label, h("select", { name, onchange: (event) => onchange(event.target.value) }, options.map(([key, text]) => h("option", { value: key, selected: String(key) === String(value) }, text))));
+  const isList = kind === "entities";
+  frame.menu.replaceChildren(...[
+    state.canGroup && select(t("Show"), "show", [["groups", t("Groups")], ["entities", t("Entities")]], state.isMap ? "groups" : "entities", (show) => draw({ show })),
+    isList && select(t("Entities drawn"), "limit", SIZES.map((size) => [size, size.toLocaleString()]), wanted.limit, (limit) => draw({ limit: Number(limit), show: state.canGroup ? "entities" : wanted.show })),
+    select(t("Layout"), "layout", [["force", t("By connection")], ["rings", t("Rings")], ["circle", t("Circle")], ["groups", t("By the legend")], kind === "path" && ["line", t("Line")]].filter(Boolean), layoutOf(wanted), (layout) => move({ layout })),
+    kind !== "map" && hasCommunities() && select(t("Colors"), "color", [["community", t("Community")], ["type", t("Type")]], colorKind(), (color) => move({ color })),
+    h("div", { class: "row" }, h("span", { class: "small soft" }, t("Picture")),
+      h("button", { class: "second small", type: "button", onclick: () => png(pictureName()).catch(complain) }, "PNG"),
+      h("button", { class: "second small", type: "button", onclick: () => svg(pictureName()) }, "SVG")),
+  ].filter(Boolean));
+}
+const pictureName = () => [session.corpus, state.title || t("Graph")].join(" ");
+
+const actions = {
+  choose: (id) => goTo(id),
+  expand: (id) => move({ open: [...openIds(state.wanted), String(id)].join(",") }),
+  collapse: (id) => move({ open: openIds(state.wanted).filter((one) => one !== String(id)).join(",") }),
+  isExpanded: (id) => state.expanded.has(String(id)),
+  deepen: (depth) => draw({ depth }),
+  types: () => [...new Set([...state.nodes.values()].map((node) => node.type).filter(Boolean))].sort(),
+  shown: changed,
 };
+const layoutOf = (wanted) => wanted.layout || (state.kind === "path" ? "line" : "force");
+const openIds = (wanted) => (wanted.open ? wanted.open.split(",") : []);
+
+// In the drawing where it is there; else what is around it is drawn.
+function goTo(id) {
+  if (state.kind !== "map" && state.nodes.has(String(id))) {
+    const isNew = String(id) !== (state.wanted.chosen || state.centre);
+    return move({ chosen: String(id) === state.centre ? "" : String(id) }, { isNew });
+  }
+  return go("graph", ["entity", String(id)]);
+}
+
+function pressed(node) {
+  if (!node) {
+    if (state.wanted.chosen) move({ chosen: "" }, { isNew: true });
+  } else if (state.kind === "map") location.hash = hrefOf(node);
+  else if (node.chunk) openPassage(node.chunk);
+  else if (typeof node.id === "number") goTo(node.id);
+  else go("graph", ["entity"], { name: node.name });
+}
+
+function opened(node) {
+  if (typeof node.id === "number" && String(node.id) !== state.centre) actions[actions.isExpanded(node.id) ? "collapse" : "expand"](node.id);
+}
+
+const openPassage = (chunk) => openDocument(chunk.document_id, { chunk: chunk.content, sought: state.answered.answer.answer });
+const hrefOf = (node) => (node.type === undefined ? address("graph", ["community", String(node.community)]) : address("graph", ["type", node.type], { parent: state.wanted.kind === "community" ? state.wanted.id : null }));
+const colorOf = (node) => state.groups.of(node).color;
+// Of what may not be in the drawing.
+const colorIfDrawn = ({ id }) => (state.nodes.has(String(id)) ? colorOf(state.nodes.get(String(id))) : GREY);
+
+function renderSide() {
+  const { kind, wanted, own, map } = state;
+  const home = [t("Overview"), address("graph")];
+  frame.chosen = h("div");
+  frame.found = h("div");
+  frame.entities = h("div");
+  frame.list.replaceChildren(...[
+    state.title ? side.trail(home, [state.title]) : null,
+    own?.summary ? h("div", { class: "card" }, h("h3", {}, state.title), h("p", { class: "small lines" }, own.summary)) : null,
+    kind === "why" ? side.whyCards(state.answered, openPassage, { cited: COLORS[1], other: GREY }) : null,
+    frame.found,
+    frame.chosen,
+    kind === "path" && state.part.path.length ? side.pathCard(state.part, actions) : null,
+    kind === "map" ? side.mapList(state.part, own ? t("Groups inside") : t("Groups"), hrefOf, colorOf) : frame.entities,
+    kind === "entities" && map?.nodes.length > 1 ? h("details", { class: "card" }, h("summary", {}, t("Groups")), side.mapList(map, t("Groups"), hrefOf, colorOf)) : null,
+    side.pathForm(wanted.source || (kind === "entity" ? state.title : ""), wanted.target, kind === "path"),
+    mayCurate() ? h("div", { class: "card" }, newEntity(actions.types(), created)) : null,
+  ].flat().filter(Boolean));
+  renderList();
+}
+
+function renderList() {
+  if (state.kind === "map") return;
+  const nodes = [...state.nodes.values()].filter((node) => typeof node.id === "number").sort((a, b) => b.degree - a.degree);
+  frame.entities.replaceChildren(side.entityList(t("In the drawing"), nodes, colorOf, actions));
+}
+
+// Brings what is shown to what is wanted, of the same drawing.
+async function adjust(wanted) {
+  const before = state.wanted;
+  const own = state;
+  state.wanted = wanted;
+  if (wanted.color !== before.color) {
+    state.hidden.clear();
+    regroup();
+    canvas.paintGroups(state.groups.of);
+    canvas.hide(state.hidden);
+    renderMenu();
+    renderList();
+  }
+  if (wanted.layout !== before.layout && frame.drawing.firstChild) {
+    renderMenu();
+    canvas.lay(layoutOf(wanted));
+  }
+  for (const id of state.expanded.keys()) if (!openIds(wanted).includes(id)) collapse(id);
+  for (const id of openIds(wanted)) if (!own.expanded.has(id)) await expand(id, own);
+  if (own !== state) return;
+  if (wanted.find !== before.find) await found(wanted.find);
+  if (own !== state) return;
+  const chosen = wanted.chosen || state.centre || null;
+  if (chosen !== state.chosen || wanted.open !== before.open) await showChosen(chosen);
+}
+
+async function showChosen(chosen) {
+  const own = state;
+  state.chosen = chosen;
+  canvas.choose(chosen);
+  if (!chosen) return frame.chosen.replaceChildren();
+  canvas.show(chosen);
+  try {
+    const isCentre = chosen === own.centre;
+    const part = isCentre ? own.part : await get(`/api/graph/entities/${chosen}`);
+    if (own !== state || state.chosen !== chosen) return;
+    frame.chosen.replaceChildren(side.entityCard(part, actions, { depth: isCentre ? own.wanted.depth : null, isDrawn: state.nodes.has(chosen) }));
+    if (!isCentre && frame.list.scrollTop) frame.chosen.scrollIntoView({ block: "nearest" });
+  } catch (error) {
+    if (own === state) frame.chosen.replaceChildren(h("div", { class: "card" }, error.code === "02000" ? t("This is not in the graph, or no longer.") : refusal(error, () => showChosen(chosen))));
+  }
+}
+
+async function expand(id, own) {
+  let part;
+  try {
+    part = await get(`/api/graph/entities/${id}`, { limit: EXPANDED });
+  } catch (error) {
+    if (own === state) state.wanted = { ...state.wanted, open: openIds(state.wanted).filter((one) => one !== id).join(",") };
+    if (error.code !== "02000") complain(error);
+    return;
+  }
+  if (own !== state || own.expanded.has(id)) return;
+  const fresh = part.nodes.filter((node) => !own.nodes.has(String(node.id)));
+  for (const node of fresh) own.nodes.set(String(node.id), node);
+  own.expanded.set(id, fresh.map((node) => String(node.id)));
+  regroup();
+  canvas.paintGroups(own.groups.of);
+  renderList();
+  await canvas.add(toDraw({ nodes: fresh, edges: part.edges }), id);
+  canvas.hide(own.hidden);
+  if (!fresh.length) toast(t("All around it is drawn already."));
+}
+
+// Takes away what the expansion brought, and what expansions of these brought.
+function collapse(id) {
+  const gone = state.expanded.get(id) ?? [];
+  state.expanded.delete(id);
+  for (const one of gone) if (state.expanded.has(one)) collapse(one);
+  for (const one of gone) state.nodes.delete(one);
+  state.wanted = { ...state.wanted, open: openIds(state.wanted).filter((one) => state.expanded.has(one)).join(",") };
+  canvas.drop(gone);
+  regroup();
+  canvas.paintGroups(state.groups.of);
+  renderList();
+}
+
+// While one types: those in the drawing that are meant light up.
+function light(hits) {
+  if (!state) return 0;
+  const text = frame.finder.value.trim().toLowerCase();
+  if (!text) {
+    if (state.wanted.find) move({ find: "" });
+    return canvas.find(null);
+  }
+  const own = [...state.nodes].filter(([, node]) => (node.label ?? node.name).toLowerCase().includes(text) || node.names?.some((name) => name.toLowerCase().includes(text))).map(([id]) => id);
+  return canvas.find([...hits.map(({ id }) => String(id)).filter((id) => state.nodes.has(id)), ...own]);
+}
+
+async function seek(text) {
+  if (!text) return;
+  if (text === state.wanted.find) await found(text);
+  else await move({ find: text }, { isNew: true });
+}
+
+async function found(text) {
+  frame.finder.value = text;
+  if (!text) {
+    frame.found?.replaceChildren();
+    canvas.find(null);
+    return;
+  }
+  let hits = await get("/api/graph/names", { text, limit: 30 });
+  // By what it means, where nothing is called so.
+  if (!hits.length) hits = (await get("/api/graph/entities", { query: text })).map((hit) => ({ ...hit, id: hit.entity_id }));
+  if (!frame?.found) return;
+  const count = light(hits);
+  frame.found.replaceChildren(hits.length ? side.entityList(t("Found"), hits, colorIfDrawn, actions) : h("div", { class: "card" }, t("No entity has such a name.")));
+  if (count) $(".card", frame.found).append(h("p", { class: "small soft" }, tn(count, "{count} of the drawing is lit.", "{count} of the drawing are lit.")));
+}
+
+// After a change: the same again, with the entity of this name (null: it is gone).
+async function changed(name) {
+  const hit = name ? await named(name) : null;
+  const { wanted } = state;
+  const isCentre = state.centre && state.chosen === state.centre;
+  const parts = isCentre ? (hit ? ["entity", String(hit.id)] : []) : wanted.parts;
+  remember("graph", parts, valuesOf({ ...wanted, chosen: isCentre || !hit ? "" : String(hit.id) }));
+  await open(read(place()));
+}
+
+async function created(name) {
+  const hit = name ? await named(name) : null;
+  go("graph", hit ? ["entity", String(hit.id)] : []);
+}

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 
 from pg_graphrag import __version__
 from pg_graphrag.beside.client import Answer, Document
-from pg_graphrag.beside.serve import answers, graph_parts, reading, uploads
+from pg_graphrag.beside.serve import answers, graph_parts, reading, starting, uploads
 from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.guard import SESSION
 from pg_graphrag.beside.serve.http_errors import Refusal, refusal
@@ -280,6 +280,12 @@ def router(service: Service) -> APIRouter:
         contents = [uploads.Upload(file.filename or "", await file.read()) for file in files]
         seconds = limits.ask_seconds
         return await service.call(caller, corpus, lambda rag: uploads.insert(rag, contents, seconds), seconds)
+
+    @api.get("/start", tags=["retrieval"])
+    async def start(caller: Who, corpus: Corpus = None) -> dict[str, Any]:
+        """Name what one can ask about first: themes, entities, related pairs; and say whether `rerank` is there."""
+        name = corpus or service.settings.corpus
+        return await service.read(caller, corpus, lambda _, c: starting.start(c, name))
 
     @api.post("/search", tags=["retrieval"], response_model=None)
     async def search(caller: Who, request: SearchRequest, connection: Request) -> Response:

@@ -1,5 +1,7 @@
 // Elements from names, properties and children. Text is always a text node: nothing of a document becomes markup.
 
+import { t } from "./i18n.js";
+
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties ?? {})) {
@@ -28,15 +30,31 @@ export function complain(error) {
   toast(error.hint ? `${error.message}. ${error.hint}` : error.message);
 }
 
+// Browsers give the clipboard to pages of https and of this machine alone; elsewhere a selection is copied.
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const field = h("textarea", { class: "visually-hidden", value: text });
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+  toast(t("Copied"));
+}
+
+export const isDark = () => (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+
 // What a refusal says, and a button for another attempt.
 export function refusal(error, again) {
   return h("div", { role: "alert" }, h("p", { class: "error small" }, error.message, error.hint ? h("span", { class: "soft" }, ` ${error.hint}`) : null),
-    h("button", { class: "second small", type: "button", onclick: again }, "Try again"));
+    h("button", { class: "second small", type: "button", onclick: again }, t("Try again")));
 }
 
 // Fills a part of a view by a request of its own. Where that fails, the part says so, and the others stay.
 export async function fill(box, ask) {
-  box.replaceChildren(h("p", { class: "soft small", role: "status" }, "Loading …"));
+  box.replaceChildren(h("p", { class: "soft small", role: "status" }, t("Loading …")));
   await refill(box, ask);
 }
 

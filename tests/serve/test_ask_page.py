@@ -40,7 +40,7 @@ graph LR
 [more](https://docs.example/) <script>document.title='taken'</script> [1]"""
 MARKDOWN_QUESTION = "What did Ada Lovelace write in Markdown?"
 SLOW_QUESTION = "What did Ada Lovelace write slowly?"
-SLOW = "Ada Lovelace wrote notes on the Analytical Engine [1]. " + "She wrote them with care in London [1]. " * 40
+SLOW = "Ada Lovelace wrote notes on the Analytical Engine [1]. " + " ".join(f"Note {count} is about the Analytical Engine [1]." for count in range(40))
 
 
 def lines(messages: Sequence[dict[str, Any]]) -> str:
@@ -86,6 +86,10 @@ def test_a_thread_goes_on_and_survives_reload_back_and_deletion(opened: Open, mo
     page.go_back()
     page.wait_for_selector("#panel", state="hidden")
     assert page.locator(".turn").count() == 2
+    page.click("[data-view=documents]")
+    page.wait_for_selector("#documents table")
+    page.click("[data-view=ask]")
+    page.wait_for_selector(".turn:nth-child(2)")
     page.click(".threads .button")
     page.wait_for_selector(".suggestions button")
     page.go_back()
@@ -232,11 +236,11 @@ def test_without_a_model_the_answer_says_in_a_line_what_it_is(opened: Open, modu
 def test_the_page_speaks_the_readers_language(opened: Open, language: str, ask_: str, title: str) -> None:
     page = opened(locale=language)
     assert page.inner_text("#ask") == ask_
-    page.wait_for_selector(f"h1:text-is('{title}')")
+    page.wait_for_selector(f"h2:text-is('{title}')")
     assert page.evaluate("document.documentElement.lang") == language
     picture(page, f"ask-{language}")
     page.select_option("#language", "en")
-    page.wait_for_selector("h1:text-is('What would you like to know?')")
+    page.wait_for_selector("h2:text-is('What would you like to know?')")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -277,7 +281,7 @@ def test_the_keyboard_does_it_all(opened: Open) -> None:
     until(page, "document.activeElement.className === 'link source'")
 
 
-def test_start_names_only_what_the_caller_sees(explored: Serving) -> None:
+def test_start_names_what_one_can_ask_about(explored: Serving) -> None:
     with explored.client() as client:
         start = client.get("/api/start").json()
         assert {"name": "Ada Lovelace", "type": "PERSON"} in start["entities"]

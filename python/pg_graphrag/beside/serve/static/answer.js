@@ -3,7 +3,6 @@
 import { ask } from "./api.js";
 import { copy, h, refusal } from "./dom.js";
 import { open } from "./document.js";
-import { why } from "./graph.js";
 import { t, tn } from "./i18n.js";
 import { elements, growing, ready } from "./markdown.js";
 import { place } from "./passages.js";
@@ -14,7 +13,7 @@ import { verdict } from "./verdict.js";
 
 // Asks a turn's question and shows the answer in the box as it comes. The turn has it afterwards.
 export async function run(turn, before, box, signal) {
-  const text = h("div", { class: "answer wait", "aria-live": "polite", "aria-busy": "true" });
+  const text = h("div", { class: "answer wait" });
   box.replaceChildren(text);
   Object.assign(turn, { answer: "", citations: [], error: null, isStopped: false });
   try {
@@ -51,7 +50,7 @@ export function whole(turn, again) {
     if (!said.has(number)) said.set(number, before);
     return h("button", { class: "cite", type: "button", title: citation.title || citation.source_key, "aria-label": t("Source {number}: {title}", { number, title: citation.title || citation.source_key }), onclick: () => show(turn, citation, before) }, number);
   };
-  const text = h("div", { class: "answer", "aria-live": "polite" }, turn.answer ? elements(turn.answer, cite) : null);
+  const text = h("div", { class: "answer" }, turn.answer ? elements(turn.answer, cite) : null);
   // What no model wrote says so in its first line.
   if (usage?.answer === "extracts") text.firstElementChild?.classList.add("note");
   const judged = verdict(t("Is this a good answer?"), { question, mode: settings.mode, answer: turn.answer }, citations.map(({ source_key }) => source_key));
@@ -69,7 +68,7 @@ export function whole(turn, again) {
     h("div", { class: "row actions" },
       turn.answer && h("button", { class: "second small", type: "button", onclick: () => copy(markdown(turn)) }, t("Copy")),
       !error && h("button", { class: "second small again", type: "button", onclick: again }, t("Ask again")),
-      isWhole && turn.context && h("button", { class: "second small why", type: "button", title: t("The part of the graph that it rests on"), onclick: () => why(turn, question) }, t("Why?")),
+      isWhole && turn.context && h("button", { class: "second small why", type: "button", title: t("The part of the graph that it rests on"), onclick: async () => (await import("./graph.js")).why(turn, question) }, t("Why?")),
       isWhole && judged.line),
     h("p", { class: "soft small" }, [summary(settings), isWhole && turn.tokens > 0 && tn(turn.tokens, "{count} token read", "{count} tokens read")].filter(Boolean).join(" · ")),
   ].filter(Boolean);

@@ -6,10 +6,14 @@ import { close, open } from "./document.js";
 import * as ask from "./ask.js";
 import * as curation from "./curation.js";
 import * as documents from "./documents.js";
-import * as graph from "./graph.js";
 import * as i18n from "./i18n.js";
 import { address, go, place } from "./router.js";
 
+// Fetched with the first graph; then this is that module.
+const graph = { forget() {}, async view(...given) {
+  Object.assign(graph, await import("./graph.js"));
+  if (current === graph) graph.view(...given);
+} };
 const VIEWS = { ask, graph, documents, curation };
 let current = null;
 
@@ -59,7 +63,8 @@ function route(event) {
   $("#corpus").value = session.corpus;
   const name = view in VIEWS ? view : "ask";
   for (const link of document.querySelectorAll("#views a")) {
-    link.href = address(link.dataset.view);
+    // From elsewhere back to the thread or search where one was.
+    link.href = address(...(link.dataset.view === "ask" && name !== "ask" ? ask.last() : [link.dataset.view]));
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
@@ -95,8 +100,8 @@ addEventListener("keydown", (event) => {
   const isTyping = event.target.closest?.("input, textarea, select, dialog");
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
   const view = { 1: "ask", 2: "graph", 3: "documents", 4: "curation" }[event.key];
-  if (view) go(view);
-  else if (event.key === "/") { event.preventDefault(); if (current !== ask) go("ask"); setTimeout(() => $("#question")?.focus()); }
+  if (view) go(...(view === "ask" && current !== ask ? ask.last() : [view]));
+  else if (event.key === "/") { event.preventDefault(); if (current !== ask) go(...ask.last()); setTimeout(() => $("#question")?.focus()); }
   else if (event.key === "?") $("#keys").showModal();
   else if (event.key === "j" || event.key === "k") ask.step(event.key === "j" ? 1 : -1);
 });

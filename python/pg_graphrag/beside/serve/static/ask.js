@@ -18,17 +18,24 @@ const offers = new Map();
 
 let shown = null;
 
+// Where one was in this corpus, as an address: [view, parts, values].
+export function last() {
+  if (shown?.corpus !== session.corpus) return ["ask"];
+  if (shown.thread) return ["ask", [shown.thread.id]];
+  return shown.search ? ["search", [], { ...shown.search, document: null, text: null }] : ["ask"];
+}
+
 export async function view(main, { view: name, parts, values }) {
   searching?.abort();
   const settings = preferences.current(values);
   const query = name === "search" ? values.get("q") : null;
   const isRunning = running !== null && running.thread.id === parts[0] && name === "ask";
   const thread = isRunning ? running.thread : name === "ask" && parts[0] ? threads.find(parts[0]) : null;
-  const list = isRunning ? running.list : h("div", { id: "results" });
-  const page = { thread, list, settings };
+  const list = isRunning ? running.list : h("div", { id: "results", "aria-live": "polite" });
+  const page = { thread, list, settings, corpus: session.corpus, search: query ? Object.fromEntries(values) : null };
   shown = page;
   const side = h("nav", { class: "threads", "aria-label": t("Threads"), id: "threads" });
-  const talk = h("div", { class: "talk" }, top(side), list, composer(page, query));
+  const talk = h("div", { class: "talk" }, h("h1", { class: "visually-hidden" }, t("Ask")), top(side), list, composer(page, query));
   main.replaceChildren(h("div", { class: "ask", "data-state": query ? "search" : thread ? "thread" : "start" }, side, talk));
   fillThreads(side, thread?.id);
   showBusy();
@@ -80,6 +87,7 @@ function composer(page, query) {
     const question = text.value.trim();
     if (!question || !isValid()) return;
     text.value = "";
+    $(".settings", form).open = false;
     fit();
     askNow(page, question, { ...settings });
   }
@@ -172,6 +180,7 @@ function showBusy() {
   const button = $("#ask");
   if (!button || !shown) return;
   const isBusy = running !== null && running.thread === shown.thread;
+  shown.list.setAttribute("aria-busy", String(isBusy));
   button.textContent = isBusy ? t("Stop") : t("Ask");
   button.classList.toggle("second", isBusy);
 }
@@ -201,7 +210,7 @@ function forget(thread, current) {
 // The first screen: questions that this corpus can answer.
 async function begin(page, isLost) {
   const questions = h("div", { class: "suggestions" });
-  page.list.replaceChildren(h("h1", {}, t("What would you like to know?")),
+  page.list.replaceChildren(h("h2", {}, t("What would you like to know?")),
     h("p", { class: "soft" }, isLost ? t("This thread is not kept in this browser.") : t("Answers come from the documents of {corpus}, with their sources.", { corpus: session.corpus })), questions);
   questions.replaceChildren(...suggestions(await offered()).map(({ question, mode }) =>
     h("button", { class: "second", type: "button", onclick: () => askNow(page, question, { ...page.settings, ...(mode && { mode }) }) }, question)));
@@ -216,12 +225,13 @@ function suggestions({ themes, entities, pairs }) {
     return found;
   };
   const entity = first(entities, ({ name }) => [name]);
-  const theme = first(themes, ({ title, names }) => (title ? [title] : names));
+  // Titles that no model wrote are names.
+  const theme = first(themes.map(({ title, names }) => (title ? title.split(", ") : names)), (names) => names);
   const pair = first(pairs, (names) => names) ?? pairs.find((names) => !names.every((name) => named.has(name)));
   return [
     entity && { question: /^person$/i.test(entity.type) ? t("Who is {name}?", entity) : t("What is {name}?", entity) },
     pair && { question: t("How are {a} and {b} connected?", { a: pair[0], b: pair[1] }) },
-    theme && { question: theme.title ? t("What do the documents say about {name}?", { name: theme.title }) : t("What have {names} to do with each other?", { names: new Intl.ListFormat(language).format(theme.names) }) },
+    theme && { question: theme.length === 1 ? t("What do the documents say about {name}?", { name: theme[0] }) : t("What have {names} to do with each other?", { names: new Intl.ListFormat(language).format(theme) }) },
     themes.length > 0 && { question: t("What are the main themes?"), mode: "graph_global" },
   ].filter(Boolean);
 }

@@ -1,4 +1,4 @@
-"""Ask in Chromium: threads, answers as Markdown, settings, addresses, languages. As test_explorer.py, whose fixtures these are."""
+"""Ask in Chromium: threads, answers as Markdown, settings, addresses, languages. With the fixtures of test_explorer."""
 
 from __future__ import annotations
 
@@ -40,15 +40,17 @@ graph LR
 [more](https://docs.example/) <script>document.title='taken'</script> [1]"""
 MARKDOWN_QUESTION = "What did Ada Lovelace write in Markdown?"
 SLOW_QUESTION = "What did Ada Lovelace write slowly?"
-SLOW = "Ada Lovelace wrote notes on the Analytical Engine [1]. " + " ".join(f"Note {count} is about the Analytical Engine [1]." for count in range(40))
+SLOW = "Ada Lovelace wrote notes on the Analytical Engine [1]. " + " ".join(
+    f"Note {count} is about the Analytical Engine [1]." for count in range(40)
+)
 
 
 def lines(messages: Sequence[dict[str, Any]]) -> str:
     """Keywords to who asks for keywords; else the answer to the last question."""
     if asking.is_keywords(messages):
         return json.dumps(asking.KEYWORDS)
-    last = messages[-1]["content"]
-    return next((text for question, text in ((MARKDOWN_QUESTION, MARKED), (SLOW_QUESTION, SLOW)) if question in last), asking.ANSWER)
+    told = {MARKDOWN_QUESTION: MARKED, SLOW_QUESTION: SLOW}
+    return next((text for question, text in told.items() if question in messages[-1]["content"]), asking.ANSWER)
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +63,13 @@ def ask(page: Any, question: str, turn: int = 1) -> None:
     page.fill("#question", question)
     page.press("#question", "Enter")
     page.wait_for_selector(f".turn:nth-child({turn}) .sources")
+
+
+def search(page: Any, question: str) -> None:
+    page.keyboard.press("Escape")
+    page.fill("#question", question)
+    page.press("#question", "Control+Enter")
+    page.wait_for_selector(".hits li")
 
 
 def test_a_thread_goes_on_and_survives_reload_back_and_deletion(opened: Open, module_endpoint: Endpoint) -> None:
@@ -232,10 +241,11 @@ def test_without_a_model_the_answer_says_in_a_line_what_it_is(opened: Open, modu
     assert page.inner_text("#sentence") == "The Kestrel engine burns methane."
 
 
-@pytest.mark.parametrize(("language", "ask_", "title"), [("de", "Fragen", "Was möchtest du wissen?"), ("ja", "質問", "何を知りたいですか？"), ("zh", "提问", "想了解什么？")])  # fmt: skip
-def test_the_page_speaks_the_readers_language(opened: Open, language: str, ask_: str, title: str) -> None:
+@pytest.mark.parametrize(
+    ("language", "title"), [("de", "Was möchtest du wissen?"), ("ja", "何を知りたいですか？"), ("zh", "想了解什么？")]
+)
+def test_the_page_speaks_the_readers_language(opened: Open, language: str, title: str) -> None:
     page = opened(locale=language)
-    assert page.inner_text("#ask") == ask_
     page.wait_for_selector(f"h2:text-is('{title}')")
     assert page.evaluate("document.documentElement.lang") == language
     picture(page, f"ask-{language}")
@@ -253,8 +263,8 @@ def test_a_conversation_fits_and_can_be_read(opened: Open, scheme: str, width: i
         "thread": lambda: ask(page, MARKDOWN_QUESTION),
         "further": lambda: ask(page, QUESTION, 2),
         "document": lambda: page.click(".answer .cite >> nth=-1"),
-        "search": lambda: (page.keyboard.press("Escape"), page.fill("#question", "Who broke Enigma?"), page.click("#search"), page.wait_for_selector(".hits li")),
-    }  # fmt: skip
+        "search": lambda: search(page, "Who broke Enigma?"),
+    }
     for state, reach in states.items():
         reach()
         page.wait_for_timeout(500)
@@ -279,6 +289,17 @@ def test_the_keyboard_does_it_all(opened: Open) -> None:
     page.wait_for_selector("#panel .text")
     page.keyboard.press("Escape")
     until(page, "document.activeElement.className === 'link source'")
+
+
+def test_inline_styles_are_allowed_in_the_frame_of_diagrams_alone(explored: Serving) -> None:
+    with explored.client() as client:
+        policies = {
+            path: client.get(path).headers.get_list("content-security-policy")
+            for path in ("/", "/static/diagram.html", "/static/app.js", "/api/session")
+        }
+    assert {path: len(policy) for path, policy in policies.items()} == dict.fromkeys(policies, 1)
+    assert [path for path, (policy,) in policies.items() if "unsafe-inline" in policy] == ["/static/diagram.html"]
+    assert all("script-src 'self';" in policy for (policy,) in policies.values())
 
 
 def test_start_names_what_one_can_ask_about(explored: Serving) -> None:

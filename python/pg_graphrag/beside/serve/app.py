@@ -108,7 +108,10 @@ def _handle_errors(app: FastAPI) -> None:
 
 
 # The frame that draws diagrams: its library writes styles. It runs no script of others, fetches nothing and is in no other page.
-_DIAGRAMS = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+_DIAGRAMS = (
+    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'self'"
+)
 
 
 class _Static(StaticFiles):

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 
 from pg_graphrag import __version__
 from pg_graphrag.beside.client import Answer, Document, GraphRAG, results
-from pg_graphrag.beside.serve import answers, graph_parts, reading, replies, uploads
+from pg_graphrag.beside.serve import answers, graph_parts, reading, replies, starting, uploads
 from pg_graphrag.beside.serve.caller_database import Connection
 from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.guard import SESSION
@@ -339,6 +339,12 @@ def router(service: Service) -> APIRouter:
         seconds = limits.ask_seconds
         call = service.call(caller, corpus, lambda rag: uploads.insert(rag, contents, seconds), seconds)
         return await while_connected(connection, call)
+
+    @api.get("/start", tags=["retrieval"], **_of(replies.Start))
+    async def start(caller: Who, corpus: Corpus = None) -> dict[str, Any]:
+        """Name what one can ask about first: themes, entities, related pairs; and say whether `rerank` is there."""
+        name = corpus or service.settings.corpus
+        return await service.read(caller, corpus, lambda _, c: starting.start(c, name))
 
     @api.post("/search", tags=["retrieval"], **_of(replies.SearchReply))
     async def search(caller: Who, request: SearchRequest, connection: Request) -> Response:

@@ -126,6 +126,29 @@ class Begun(BaseModel):
     csrf: str
 
 
+class Theme(BaseModel):
+    """A large community: its title, where a report gives one, and its most connected entities."""
+
+    title: str | None
+    names: list[str]
+
+
+class NameAndType(BaseModel):
+    """An entity."""
+
+    name: str
+    type: str
+
+
+class Start(BaseModel):
+    """What one can ask about first; and whether the corpus has a model for `rerank`."""
+
+    themes: list[Theme]
+    entities: list[NameAndType]
+    pairs: list[list[str]]
+    rerank: bool
+
+
 class SearchReply(BaseModel):
     """Chunks, best first."""
 

@@ -1,18 +1,22 @@
 // The frame: who is there, which corpus and view, theme and keys.
 
 import { begin, get, session } from "./api.js";
-import { $, complain, h, refusal } from "./dom.js";
+import { $, complain, h, isDark, refusal } from "./dom.js";
 import { close, open } from "./document.js";
+import * as ask from "./ask.js";
 import * as curation from "./curation.js";
 import * as documents from "./documents.js";
-import * as graph from "./graph.js";
 import * as i18n from "./i18n.js";
 import { t } from "./i18n.js";
 import { address, go, place } from "./router.js";
-import * as search from "./search.js";
 import { form, who } from "./sign-in.js";
 
-const VIEWS = { search, graph, documents, curation };
+// Fetched with the first graph; then this is that module.
+const graph = { forget() {}, async view(...given) {
+  Object.assign(graph, await import("./graph.js"));
+  if (current === graph) graph.view(...given);
+} };
+const VIEWS = { ask, graph, documents, curation };
 let current = null;
 
 async function start() {
@@ -58,47 +62,59 @@ function signIn(reason) {
   form($("#main"), () => { isSigningIn = false; enter(); }, reason);
 }
 
-function route() {
-  const { corpus, view, parts, values } = place();
+function route(event) {
+  const at = place();
+  const { corpus, view, parts, values } = at;
   if (corpus !== session.corpus) {
     session.corpus = corpus;
     graph.forget();
   }
   if (![...$("#corpus").options].some((option) => option.value === session.corpus)) $("#corpus").append(h("option", { value: session.corpus }, session.corpus));
   $("#corpus").value = session.corpus;
-  const name = view in VIEWS ? view : "search";
+  const name = view in VIEWS ? view : "ask";
   for (const link of document.querySelectorAll("#views a")) {
-    link.href = address(link.dataset.view);
+    // From elsewhere back to the thread or search where one was.
+    link.href = address(...(link.dataset.view === "ask" && name !== "ask" ? ask.last() : [link.dataset.view]));
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.title = `${name[0].toUpperCase()}${name.slice(1)} · ${session.corpus} · pg_graphrag`;
-  if (view === "document" && parts[0]) open(Number(parts[0]), { chunk: values.get("text") ?? "", sought: values.get("text") ?? "" });
+  document.title = `${$("#views [aria-current]").textContent} · ${session.corpus} · pg_graphrag`;
+  const document_id = view === "document" ? parts[0] : values.get("document");
+  if (document_id) open(Number(document_id), { chunk: values.get("text") ?? "", sought: values.get("text") ?? "" });
   else close();
+  if (event?.oldURL && besides(place(new URL(event.oldURL).hash)) === besides(at)) return;
   current?.stop?.();
   current = VIEWS[name];
-  current.view($("#main"), { parts, values });
+  current.view($("#main"), at);
 }
 
-addEventListener("hashchange", () => { if (location.hash.startsWith("#token=")) start(); else if (!isSigningIn) route(); });
+// What is shown besides a document.
+function besides({ corpus, view, parts, values }) {
+  const rest = new URLSearchParams(values);
+  for (const name of ["document", "text"]) rest.delete(name);
+  return [corpus, view, ...parts, rest].join("/");
+}
+
+addEventListener("hashchange", (event) => { if (location.hash.startsWith("#token=")) start(); else if (!isSigningIn) route(event); });
 addEventListener("signed-out", () => { if (!$("#bar").hidden) signIn(t("Your session has ended. Sign in again to go on.")); });
 $("#corpus").addEventListener("change", (event) => { session.corpus = event.target.value; graph.forget(); go(Object.keys(VIEWS).find((name) => VIEWS[name] === current)); });
 $("#theme").addEventListener("click", () => {
-  const isDark = (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  document.documentElement.dataset.theme = isDark ? "light" : "dark";
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
   localStorage.setItem("theme", document.documentElement.dataset.theme);
   if (current === graph) graph.view($("#main"));
 });
+$("#language").value = i18n.language;
+$("#language").addEventListener("change", ({ target }) => { localStorage.setItem("language", target.value); location.reload(); });
 $("#help").addEventListener("click", () => $("#keys").showModal());
 addEventListener("keydown", (event) => {
   if (event.key === "Escape" && close()) return;
   const isTyping = event.target.closest?.("input, textarea, select, dialog");
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-  const view = { 1: "search", 2: "graph", 3: "documents", 4: "curation" }[event.key];
-  if (view) go(view);
-  else if (event.key === "/") { event.preventDefault(); if (current !== search) go("search"); setTimeout(() => $("#question")?.focus()); }
+  const view = { 1: "ask", 2: "graph", 3: "documents", 4: "curation" }[event.key];
+  if (view) go(...(view === "ask" && current !== ask ? ask.last() : [view]));
+  else if (event.key === "/") { event.preventDefault(); if (current !== ask) go(...ask.last()); setTimeout(() => $("#question")?.focus()); }
   else if (event.key === "?") $("#keys").showModal();
-  else if (event.key === "j" || event.key === "k") search.step(event.key === "j" ? 1 : -1);
+  else if (event.key === "j" || event.key === "k") ask.step(event.key === "j" ? 1 : -1);
 });
 addEventListener("unhandledrejection", (event) => { if (event.reason?.status !== 401) complain(event.reason); });
 

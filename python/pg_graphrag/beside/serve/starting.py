@@ -35,7 +35,8 @@ def start(connection: Connection, corpus: str) -> dict[str, Any]:
     )
     (options,) = rows(
         connection,
-        "SELECT coalesce(pg_catalog.bool_or(c.options ? 'rerank'), false) AS rerank FROM graphrag.corpora c WHERE c.name = %(corpus)s",
+        "SELECT coalesce(pg_catalog.bool_or(c.options ? 'rerank'), false) AS rerank"
+        "  FROM graphrag.corpora c WHERE c.name = %(corpus)s",
         corpus=corpus,
     )
     return {

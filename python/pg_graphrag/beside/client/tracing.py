@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pg_graphrag import __version__
 from pg_graphrag.beside.client.results import Answer
+from pg_graphrag.ground.mode_names import MODES
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
@@ -54,7 +55,8 @@ class Call:
             "gen_ai.operation.name": operation,
             "gen_ai.data_source.id": corpus,
             "pg_graphrag.function": function,
-            "pg_graphrag.mode": mode,
+            # What is none may be any text.
+            "pg_graphrag.mode": mode if mode in MODES else "unknown",
         } | ({"gen_ai.workflow.name": "ask"} if is_answer else {})
         self._parts: Mapping[str, Any] = {}
         self._output: dict[str, Any] = {}

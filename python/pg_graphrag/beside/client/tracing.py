@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _OPERATIONS = {"embedding": "embeddings", "rerank": "rerank"}
+# In the order in which most modes take them.
+_STEPS = (
+    *("caller", "keywords", "embed", "bm25", "vectors", "mentions", "graph", "concepts", "seed_sentences", "pagerank"),
+    *("bridges", "paths", "communities", "reports", "fuse", "rows", "rerank", "select", "near_duplicates", "texts"),
+    *("sql", "answer"),
+)
 # Shorter steps are not shown: most modes do a dozen things for some hundredths of a millisecond.
 _LEAST_MILLISECONDS = 0.1
 
@@ -118,7 +124,9 @@ class Call:
 
         assert self._tracer is not None
         context, begin = set_span_in_context(span), self._start
-        for step, milliseconds in self._parts.get("profile_time", {}).items():
+        # jsonb keeps no order; steps of other versions come last.
+        profile = dict.fromkeys(_STEPS, 0.0) | self._parts.get("profile_time", {})
+        for step, milliseconds in profile.items():
             if step == "total" or milliseconds < _LEAST_MILLISECONDS:
                 continue
             part = self._tracer.start_span(step, context, attributes={"pg_graphrag.step": step}, start_time=begin)

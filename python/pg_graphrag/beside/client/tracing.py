@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pg_graphrag import __version__
 from pg_graphrag.beside.client.results import Answer
+from pg_graphrag.ground.mode_names import MODES
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _OPERATIONS = {"embedding": "embeddings", "rerank": "rerank"}
+# In the order in which most modes take them.
+_STEPS = (
+    *("caller", "keywords", "embed", "bm25", "vectors", "mentions", "graph", "concepts", "seed_sentences", "pagerank"),
+    *("bridges", "paths", "communities", "reports", "fuse", "rows", "rerank", "select", "near_duplicates", "texts"),
+    *("sql", "answer"),
+)
 # Shorter steps are not shown: most modes do a dozen things for some hundredths of a millisecond.
 _LEAST_MILLISECONDS = 0.1
 
@@ -54,7 +61,8 @@ class Call:
             "gen_ai.operation.name": operation,
             "gen_ai.data_source.id": corpus,
             "pg_graphrag.function": function,
-            "pg_graphrag.mode": mode,
+            # What is none may be any text.
+            "pg_graphrag.mode": mode if mode in MODES else "unknown",
         } | ({"gen_ai.workflow.name": "ask"} if is_answer else {})
         self._parts: Mapping[str, Any] = {}
         self._output: dict[str, Any] = {}
@@ -116,7 +124,9 @@ class Call:
 
         assert self._tracer is not None
         context, begin = set_span_in_context(span), self._start
-        for step, milliseconds in self._parts.get("profile_time", {}).items():
+        # jsonb keeps no order; steps of other versions come last.
+        profile = dict.fromkeys(_STEPS, 0.0) | self._parts.get("profile_time", {})
+        for step, milliseconds in profile.items():
             if step == "total" or milliseconds < _LEAST_MILLISECONDS:
                 continue
             part = self._tracer.start_span(step, context, attributes={"pg_graphrag.step": step}, start_time=begin)

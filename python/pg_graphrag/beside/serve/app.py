@@ -68,6 +68,8 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
+        # Its own spans and logs have what was asked; earlier versions have none, and leave this aside.
+        telemetry={"tracing": False, "logs": False},
     )
     app.openapi = lambda: openapi.described(app)  # type: ignore[method-assign]
     _handle_errors(app)

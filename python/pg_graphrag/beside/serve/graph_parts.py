@@ -77,7 +77,7 @@ def map_of(connection: Connection, corpus: str, parent: int | None) -> Graph:
     group_of = {row["id"]: home.get(row["id"], row["type"]) for row in members}
     sizes = Counter(group_of.values())
     listed = sizes.most_common()
-    shown: list[int | str] = [group for group, _ in listed if isinstance(group, int)][:MAX_COMMUNITIES]
+    shown: list[int | str] = [*[group for group, _ in listed if isinstance(group, int)][:MAX_COMMUNITIES]]
     shown += [group for group, _ in listed if isinstance(group, str)][:MAX_TYPES]
     names: dict[int | str, list[str]] = {}
     for row in members:

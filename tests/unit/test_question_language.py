@@ -27,8 +27,8 @@ QUESTIONS = {
     "it": "Qual è il budget? | Chi è Ada? | Quante macchine? | Dove si trova Roma? | Perché? | Quando è stato "
     "costruito? | Che cos'è? | Temi principali? | Riassunto"
     " | Posso fumare? | Esiste una garanzia?",
-    "pt": "Qual é o orçamento? | Quem é Ada? | Quantas máquinas há? | Onde fica Lisboa? | Por quê? | Quando foi "
-    "construído? | O que é isso? | Temas principais? | Resumo | Compare A e B"
+    "pt": "Vocês têm desconto? | Qual é o orçamento? | Quem é Ada? | Quantas máquinas há? | Onde fica Lisboa? | Por quê? |"
+    " Quando foi construído? | O que é isso? | Temas principais? | Resumo | Compare A e B"
     " | Posso pagar não? | Preciso de seguro? | Quanto custa o contrato?",
     "nl": "Wat is het budget? | Wie is Ada? | Hoeveel machines zijn er? | Waar ligt Amsterdam? | Waarom? | Wanneer werd"
     " het gebouwd? | Welke thema's? | Omzet 2023 | Samenvatting | Vergelijk A en B | Wie bezit Acme?"
@@ -61,11 +61,12 @@ QUESTIONS = {
     " | Kvifor vart brua stengd?"
     " | Kan eg arbeide heimanfrå på fredagar? | Finst det rabatt? | Korleis søkjer eg om ferie?"
     " | Kor er hovudkontoret?",
-    "cs": "Mohu v pátek pracovat z domova? | Jaký je rozpočet? | Kdo je Ada? | Proč?",
+    "cs": "Je sleva pro studenty? | Mohu v pátek pracovat z domova? | Jaký je rozpočet? | Kdo je Ada? | Proč?",
     "id": "Berapa anggarannya? | Siapa Ada? | Mengapa?",
     "ro": "Care este bugetul? | Cine este Ada?",
-    "hu": "Mi a költségvetés? | Ki volt Ada?",
-    "fi": "Mikä on budjetti? | Kuka on Ada? | Voinko tehdä etätöitä? | Onko opiskelijoille alennusta?",
+    "hu": "Mennyibe kerül? | Mi a költségvetés? | Ki volt Ada?",
+    "fi": "Kauanko takuu on voimassa? | Mikä on budjetti? | Kuka on Ada?"
+    " | Voinko tehdä etätöitä? | Onko opiskelijoille alennusta?",
     "da": "Hvad er budgettet? | Hvornår blev det bygget? | Kan jeg arbejde hjemmefra om fredagen?"
     " | Findes der en kantine?"
     " | Er der rabat til studerende? | Hvor gemmes sikkerhedskopierne? | Hvem er Robert? | Må jeg tage min hund med?"

@@ -41,7 +41,7 @@ _WORDS = {
     "pt": "que quê qual quais quem quando onde porque porquê como quanto quantos quanta quantas é são era foi o os as um"
     " uma de do da dos das em no na para com se está há tem não e resumo resuma compare compara fale diga liste explique"
     " descreva temas principais receita receitas faturamento verdade vendas sobre riscos"
-    " posso pode existe preço preciso tenho quero mora custa orçamento dirige garantia vai",
+    " posso pode existe preço preciso tenho quero mora custa orçamento dirige garantia vai têm vocês você tenho",
     "nl": "wat welke wie wiens wanneer waar waarom hoe hoeveel is zijn was werd heeft hebben de het een en van in op voor"
     " met niet kan er aan bij naar om te dit dat wordt samenvatting vergelijk samen noem beschrijf omzet belangrijkste"
     " thema bezit vertel verschil"
@@ -51,7 +51,7 @@ _WORDS = {
     " wyjaśnij wymień przychody główne tematy prawda to kim czym",
     "cs": "co jaký jaká jaké jakou který která které kdo koho kdy kde proč jak kolik je jsou byl byla bylo v ve na z ze"
     " do se o od za má a shrnutí shrň porovnej popiš vysvětli vyjmenuj tržby hlavní témata pravda řekni kam odkud či"
-    " mohu můžu můžeme máme existuje musím",
+    " mohu můžu můžeme máme existuje musím pro",
     "sv": "vad vilken vilket vilka vem när var varför hur är och en ett den det de i på av för med som till många mycket"
     " har kan sammanfattning sammanfatta jämför beskriv förklara lista omsättning intäkter viktigaste teman berätta sant"
     " jag får ska skall måste inte någon något några mycket från finns efter utan mellan blir blev mig ta sista ge"
@@ -67,9 +67,9 @@ _WORDS = {
     " mellom samandrag",
     "fi": "mikä mitä mitkä kuka ketkä milloin missä mistä mihin miksi miten kuinka paljonko on ovat oli ja ei se tämä"
     " että yhteenveto tiivistä vertaa kuvaile selitä luettele liikevaihto tärkeimmät teemat kerro totta"
-    " voinko voiko onko saako saanko meillä minun pitääkö",
+    " voinko voiko onko saako saanko meillä minun pitääkö kauanko voimassa saako",
     "hu": "mi mit mik ki kit kik mikor hol hová miért hogyan hány mennyi melyik milyen van volt a az egy és nem"
-    " összefoglaló összefoglalás foglald hasonlítsd össze sorold árbevétel bevétel fő témák mondd igaz ez",
+    " összefoglaló összefoglalás foglald hasonlítsd össze sorold árbevétel bevétel fő témák mondd igaz ez mennyibe kerül",
     "ro": "ce care cine când cand unde cum cât câți câte este sunt era au și un o în pe la cu din al ale nu pentru de"
     " rezumat compară descrie explică enumeră venituri teme principale adevărat spune va",
     "tr": "ne nedir hangi hangisi kim kimdir kime nerede nereye zaman neden niçin niye nasıl kaç mi mı mu mü ve bir bu"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
-from tests.sql.ingest import new_corpus, rows, value
+from tests.sql.ingest import rows, searched_corpus, value
 from tests.sql.llm import ask, faults, messages, modelled, provider, work
 
 REPLY = '{"answer": 42}'
@@ -137,7 +137,7 @@ def test_a_redirect_is_not_followed(models: Database, endpoint: Endpoint) -> Non
 @pytest.mark.parametrize("shape", ["cohere", "tei"])
 def test_texts_are_scored_in_their_order(models: Database, endpoint: Endpoint, shape: str) -> None:
     name = provider(models, endpoint, kind="rerank", shape=shape)
-    corpus = new_corpus(models, rerank={"provider": name, "model": "ranker"})
+    corpus = searched_corpus(models, rerank={"provider": name, "model": "ranker"})
     (outcome,) = work(models, corpus, ["the green engine"], rerank="green engine")["outcomes"]
     first, second = outcome["ok"]
     assert first > 0.5 > second

@@ -29,6 +29,8 @@ pytestmark = pytest.mark.skipif(not is_supported(), reason="no wheel of llama.cp
 QUESTION = "Who designed the Kestrel engine?"
 # Tokens that a reply has at most, in the corpora of `modelled`.
 LIMIT = 80
+# Where it does not matter what they say.
+SHORT = {"max_output_tokens": 40}
 # Seconds until the first token of an answer there; the double is all that an `ask` may take.
 PATIENCE = 20
 NOT_ANSWERED = "The documents do not answer this question."
@@ -191,7 +193,7 @@ def test_a_schema_holds_whatever_the_model_says(module_db: Database, provider: s
 
 
 def test_a_restart_of_the_models_server_loses_no_document(module_db: Database, provider: str, model: RealModel) -> None:
-    corpus = modelled(module_db, provider, extractor="llm", max_gleaning=0)
+    corpus = modelled(module_db, provider, SHORT, extractor="llm", max_gleaning=0)
     put(module_db, corpus, "bob", ROCKETS["bob"][1], "Bob Stone")
     session = worker(module_db.url)
     model.until(lambda: model.busy() > 0, "the worker to ask")
@@ -206,7 +208,7 @@ def test_a_restart_of_the_models_server_loses_no_document(module_db: Database, p
 
 def test_a_model_that_still_loads_is_waited_for_and_what_it_writes_is_counted(module_db: Database) -> None:
     server = RealModel(context=1024)
-    corpus = modelled(module_db, provided(module_db, server), extractor="llm", max_gleaning=0)
+    corpus = modelled(module_db, provided(module_db, server), SHORT, extractor="llm", max_gleaning=0)
     put(module_db, corpus, "kes", ROCKETS["kes"][1], "Kestrel")
     server.start(wait=False)
     try:
@@ -258,13 +260,13 @@ def test_every_mode_answers_or_extracts_in_its_time(module_db: Database, asked: 
 
 def test_reports_are_bounded_and_there_is_one_whatever_the_model_says(module_db: Database, provider: str) -> None:
     # The model writes none that is whole, in 80 tokens neither: each takes it 20 ms.
-    reports = {"roles": {"report": {"provider": provider, "model": "smollm2", "max_output_tokens": 40}}}
+    reports = {"roles": {"report": {"provider": provider, "model": "smollm2", **SHORT}}}
     corpus = modelled(module_db, provider, reports, communities=True)
     put(module_db, corpus, "kes", ROCKETS["kes"][1], "Kestrel")
     finish(module_db, corpus)
     written = [call for call in calls(module_db, corpus) if call[0] == "report"]
     assert written
-    assert max(call[2] for call in written) <= 40
+    assert max(call[2] for call in written) <= SHORT["max_output_tokens"]
     titles = rows(module_db, "SELECT title FROM graphrag.community_overview WHERE corpus = %s", corpus)
     assert titles and all(title for (title,) in titles)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, put_all, refused, rows, searched_corpus, value, work
+from tests.sql.ingest import STORIES, new_corpus, put_all, refused, rows, value, work
 
 QUESTION = "Which notes did Ada Lovelace write on the Analytical Engine?"
 SEARCH = "SELECT source_key, score, explain FROM graphrag.search(%s, %s, %s, options => %s)"
@@ -25,7 +25,7 @@ STEPS = {
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = searched_corpus(module_db, communities=True)
+    name = new_corpus(module_db, communities=True)
     put_all(module_db, name, STORIES)
     work(module_db)
     return name

@@ -9,7 +9,7 @@ import pytest
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
-from tests.sql.ingest import new_corpus, rows, value
+from tests.sql.ingest import rows, searched_corpus, value
 from tests.sql.llm import ask, faults, messages, modelled, provider, work
 
 REPLY = '{"answer": 42}'
@@ -56,7 +56,8 @@ EMBED = {
 
 @pytest.mark.parametrize("kind", CHAT)
 def test_a_fault_of_a_chat_hits_the_one_it_is_about_and_heals(models: Database, endpoint: Endpoint, kind: str) -> None:
-    corpus = modelled(models, provider(models, endpoint, timeout=0.5))
+    # A busy machine takes a second to read the huge one.
+    corpus = modelled(models, provider(models, endpoint, timeout=5 if kind == "huge" else 0.5))
     # A kept connection that breaks is replaced first.
     broken = 2 if kind == "reset" else 1
     endpoint.misbehave(kind, broken, when=lambda request: "bad" in request.text)
@@ -187,7 +188,7 @@ def test_a_redirect_is_not_followed(models: Database, endpoint: Endpoint) -> Non
 @pytest.mark.parametrize("shape", ["cohere", "tei"])
 def test_texts_are_scored_in_their_order(models: Database, endpoint: Endpoint, shape: str) -> None:
     name = provider(models, endpoint, kind="rerank", shape=shape)
-    corpus = new_corpus(models, rerank={"provider": name, "model": "ranker"})
+    corpus = searched_corpus(models, rerank={"provider": name, "model": "ranker"})
     (outcome,) = work(models, corpus, ["the green engine"], rerank="green engine")["outcomes"]
     first, second = outcome["ok"]
     assert first > 0.5 > second

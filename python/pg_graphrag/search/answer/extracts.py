@@ -43,7 +43,7 @@ def extracts(query: Query, context: dict[str, Any], language: str, *, has_model:
     if asks_for_the_whole(query) and any(candidate.theme for candidate in candidates):
         chosen = _of_each_theme(candidates)
     else:
-        chosen = in_order(query.text, shared_words(query), candidates, MAX_SENTENCES - len(rows))
+        chosen = in_order(query, candidates, MAX_SENTENCES - len(rows))
     if not rows and not chosen:
         return None
     heading = prompts.sentence("extracts_heading" if has_model else "no_model_heading", language)

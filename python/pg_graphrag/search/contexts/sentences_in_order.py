@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from pg_graphrag.ground.numeric import Scores, np
+from pg_graphrag.ground.numeric import Flags, Scores, distinct, np
 from pg_graphrag.search.contexts.citations import pieces
+from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.retrievers import passages
@@ -21,7 +22,6 @@ from pg_graphrag.text.marks import without_citations
 from pg_graphrag.text.naming.full_names import speakers
 from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.words import capitals
-from pg_graphrag.text.words.shared_words import SharedWords
 
 # Stands where text is left out.
 GAP = "…"
@@ -32,8 +32,9 @@ MAX_CHUNKS = 12
 # Half words: what is shorter is a heading or a label, and says nothing.
 MIN_SIZE = 8
 # What a place in the ranking costs, and to be of the text of one before. After the first sentence: the weight of the question's
-# words, of those of them that are still open, and what it is worth that a title, or a sentence, has a name from before.
-PLACE, SAME_TEXT, ALL_WORDS, OPEN_WORDS, TITLE_LED_TO, LED_TO = 0.05, 0.2, 0.5, 0.5, 0.5, 0.2
+# words, of those of them that are still open, and what it is worth that a title, or a sentence, has a name from before, or that a
+# sentence has what the question asks for.
+PLACE, SAME_TEXT, ALL_WORDS, OPEN_WORDS, TITLE_LED_TO, LED_TO, ASKED_FOR = 0.05, 0.2, 0.5, 0.5, 0.5, 0.2, 0.25
 # Letters of a name that leads on.
 SHORTEST_NAME = 3
 # Sentences say the same that have more than this share of their runs of characters in common.
@@ -43,6 +44,20 @@ SAME_PIECES = 0.7
 _LINE_MARK = re.compile(r"\A(?:[-*+•>|#\s]|\d{1,3}[.)]\s)+")
 _ASKS = re.compile(r"[?？؟]\W*\Z")
 _LATIN = "0-9a-z\u00df-\u024f"
+# What English questions ask for, and what has it: a text, or a name of a type.
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_ASKED_FOR: tuple[tuple[str, str | frozenset[str]], ...] = (
+    (
+        r"\bhow (?:many|much|long|old|far|large|big|tall|high)\b|\bpopulation\b|\bwhat percent",
+        r"\d|(?i:\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|[mb]illion|dozen)\b)",
+    ),
+    (r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|time)\b", rf"\b(?:1\d\d\d|20[0-2]\d)\b|\b(?:{_MONTHS})\b \d"),
+    (r"\bwho(?:m|se)?\b", frozenset({"person"})),
+    (
+        r"\bwhere\b|\b(?:what|which) (?:city|country|state|county|place|town|region|continent|province|district|location)\b",
+        frozenset({"location", "geo", "place"}),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -86,14 +101,15 @@ def answering(query: Query, rows: Sequence[FoundChunk]) -> list[Sentence]:
             query, by_chunk.get(row.chunk_id, ()), row.content, number=place, place=place, title=row.title or ""
         )
     ]
-    return in_order(query.text, shared_words(query), long_enough(candidates), MAX_SENTENCES)
+    return in_order(query, long_enough(candidates), MAX_SENTENCES)
 
 
-def in_order(question: str, words: SharedWords, candidates: list[Sentence], most: int) -> list[Sentence]:
-    """Return at most so many sentences, in the order in which they answer a question; `words`: its words with their weights."""
-    wholes = [candidate.whole for candidate in candidates]
+def in_order(query: Query, candidates: list[Sentence], most: int) -> list[Sentence]:
+    """Return at most so many sentences, in the order in which they answer a query."""
+    words, wholes = shared_words(query), [candidate.whole for candidate in candidates]
     shares = words.shares_of_query(wholes)
     base: Scores = np.array([candidate.nearness - PLACE * candidate.place for candidate in candidates])
+    asked_for = ASKED_FOR * _have_what_is_asked_for(query, candidates)
     scores, led_to, same_text = base + shares, np.zeros(len(candidates)), np.zeros(len(candidates))
     chosen: list[Sentence] = []
     least = -np.inf
@@ -106,14 +122,37 @@ def in_order(question: str, words: SharedWords, candidates: list[Sentence], most
         if any(_say_the_same(candidates[best].text, other.text) for other in chosen):
             continue
         if not chosen:
-            least = NEAR_ENOUGH * scores[best]
+            # What is asked for comes after what leads to it.
+            base, least = base + asked_for, NEAR_ENOUGH * scores[best]
         chosen.append(candidates[best])
         words = words.without(candidates[best].whole)
-        np.maximum(led_to, _led_to(candidates[best], question.casefold(), candidates), out=led_to)
+        np.maximum(led_to, _led_to(candidates[best], query.text.casefold(), candidates), out=led_to)
         # Of a text without a title, neighbours are what a sentence is about.
         same_text += [each.chunk == candidates[best].chunk and each.title != "" for each in candidates]
         scores = base + ALL_WORDS * shares + OPEN_WORDS * words.shares_of_query(wholes) + led_to - SAME_TEXT * same_text
     return chosen
+
+
+def _have_what_is_asked_for(query: Query, candidates: list[Sentence]) -> Flags:
+    """Return which sentences have a number, a date, or a person or place that the question does not name, as it asks, (n,)."""
+    question = query.text.casefold()
+    wanted = next((wanted for asks, wanted in _ASKED_FOR if re.search(asks, question)), None)
+    if wanted is None or not candidates:
+        return np.zeros(len(candidates), np.bool_)
+    if isinstance(wanted, str):
+        return np.array([re.search(wanted, each.text) is not None for each in candidates], np.bool_)
+    chunks = np.array(sorted({each.chunk for each in candidates}), np.int64)
+    entities, owners, *_ = graph_of(query).edges_of_chunks(chunks, np.inf)
+    names = {
+        row["id"]: row["name"]
+        for row in graph_of(query).nodes(distinct(entities))
+        if row["type"].casefold() in wanted and row["name"].casefold() not in question
+    }
+    by_chunk: dict[int, list[str]] = {}
+    for entity, chunk in zip(entities.tolist(), owners.tolist(), strict=True):
+        if entity in names:
+            by_chunk.setdefault(chunk, []).append(names[entity])
+    return np.array([any(name in each.text for name in by_chunk.get(each.chunk, ())) for each in candidates], np.bool_)
 
 
 def _led_to(sentence: Sentence, question: str, candidates: list[Sentence]) -> Scores:

@@ -96,6 +96,11 @@ def test_a_question_about_the_whole_has_a_sentence_of_each_theme(module_db: Data
     assert any(line.endswith(": Ann Lee founded Acme Rockets in Osaka in 1999.") for line in lines)
 
 
+def test_themes_are_named_in_answers_about_the_whole_alone(module_db: Database, corpus: str) -> None:
+    answer, *_ = ask(module_db, "Who founded Acme Rockets?", corpus, mode="graph_global")
+    assert said(answer)[0] == ROCKETS["ann"].partition(". ")[0] + "."
+
+
 def test_a_conversation_is_given_by_what_is_said_at_a_time(module_db: Database) -> None:
     corpus = searched_corpus(module_db)
     chat = "\n".join(

@@ -40,15 +40,13 @@ def extracts(query: Query, context: dict[str, Any], language: str, *, has_model:
     """
     rows = [Sentence(text, number, 0) for text, number in _statement_rows(context)]
     candidates = _candidates(query, context)
-    if asks_for_the_whole(query) and any(candidate.theme for candidate in candidates):
-        chosen = _of_each_theme(candidates)
-    else:
-        chosen = in_order(query, candidates, MAX_SENTENCES - len(rows))
+    of_themes = asks_for_the_whole(query) and any(candidate.theme for candidate in candidates)
+    chosen = _of_each_theme(candidates) if of_themes else in_order(query, candidates, MAX_SENTENCES - len(rows))
     if not rows and not chosen:
         return None
     heading = prompts.sentence("extracts_heading" if has_model else "no_model_heading", language)
     cited = [*rows, *chosen]
-    lines = [f"- {each.theme and f'{each.theme}: '}{each.text} [{each.number}]" for each in cited]
+    lines = [f"- {f'{each.theme}: ' if of_themes and each.theme else ''}{each.text} [{each.number}]" for each in cited]
     return Extracts("\n".join([heading, "", *lines]), [(each.number, each.text) for each in cited])
 
 

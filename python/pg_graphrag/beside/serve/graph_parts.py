@@ -89,7 +89,8 @@ def map_of(connection: Connection, corpus: str, parent: int | None) -> Graph:
     edges = rows(
         connection,
         "SELECT g.source_id AS source, g.target_id AS target FROM graphrag.graph_edges g WHERE g.corpus = %(corpus)s"
-        f"{'' if parent is None else ' AND g.source_id = ANY (%(ids)s) AND g.target_id = ANY (%(ids)s)'} LIMIT %(limit)s",
+        " AND (%(parent)s::bigint IS NULL OR g.source_id = ANY (%(ids)s) AND g.target_id = ANY (%(ids)s)) LIMIT %(limit)s",
+        parent=parent,
         corpus=corpus,
         ids=list(group_of),
         limit=MAX_COUNTED,

@@ -207,6 +207,7 @@ class Edge(BaseModel):
     target: int
     weight: float | str
     description: str | None = None
+    keywords: list[str] | None = None
 
 
 class Graph(BaseModel):

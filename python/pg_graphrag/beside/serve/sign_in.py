@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.routing import Route
 
+from pg_graphrag.beside.serve import replies
 from pg_graphrag.beside.serve.callers import SESSION_SECONDS, Caller, Provider
 from pg_graphrag.beside.serve.guard import PASSWORD_PATH, cookie_name
 from pg_graphrag.beside.serve.http_errors import Refusal
@@ -41,7 +42,7 @@ def router(service: Service) -> APIRouter:
     # A password takes 64 MB and a processor for a while: one at a time.
     one_at_a_time = anyio.CapacityLimiter(1)
 
-    @routes.get("/sign-in")
+    @routes.get("/sign-in", response_model=replies.SignIn)
     def ways() -> dict[str, Any]:
         """Say how one may sign in: by `password`, and at a provider of this name; by token always."""
         return {
@@ -49,7 +50,7 @@ def router(service: Service) -> APIRouter:
             "provider": callers.provider.name if callers.provider is not None else None,
         }
 
-    @routes.post("/session")
+    @routes.post("/session", response_model=replies.Begun)
     async def begin_session(request: Request, response: Response) -> dict[str, str]:
         """Give a browser that shows a token a cookie in its place. A session of the same caller goes on."""
         if "authorization" not in request.headers:
@@ -69,7 +70,7 @@ def router(service: Service) -> APIRouter:
         response.delete_cookie(name, path="/")
         return {"status": "ended"}
 
-    @routes.post(PASSWORD_PATH.removeprefix("/api"))
+    @routes.post(PASSWORD_PATH.removeprefix("/api"), response_model=replies.Begun)
     async def by_password(credentials: PasswordRequest, response: Response) -> dict[str, str]:
         """Begin a session by name and password."""
         caller = await anyio.to_thread.run_sync(

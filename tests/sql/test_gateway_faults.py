@@ -144,7 +144,7 @@ def test_what_an_endpoint_says_to_all_closes_it(models: Database, endpoint: Endp
 
 def test_texts_to_score_that_a_firewall_forbids_close_no_provider(models: Database, endpoint: Endpoint) -> None:
     name = provider(models, endpoint, kind="rerank", concurrency=1)
-    corpus = new_corpus(models, rerank={"provider": name, "model": "ranker"})
+    corpus = searched_corpus(models, rerank={"provider": name, "model": "ranker"})
     endpoint.misbehave("forbidden", None, when=lambda r: "bad" in str(r.body))
     assert faults(work(models, corpus, ["bad", "good"], rerank="green engine")) == ["ItemFault", None]
     assert is_open(models)

@@ -32,13 +32,6 @@ def test_what_the_tagger_does_not_call_a_name_needs_more_than_a_capital() -> Non
     assert not is_entity(usage("Yesterday it rained.", "Yesterday"), 1)
 
 
-def test_more_is_asked_of_a_term_where_a_document_has_room_to_say_it_again() -> None:
-    text = "The pump is kept at the main gate of the plant and runs on a fuel cell."
-    term = usage(text, "fuel cell", is_name=False, scores=[-0.7])
-    assert [is_entity(term, windows) for windows in (1, 4, 20)] == [True, False, False]
-    assert is_entity(usage("Error ORA-00942 means that a table is missing.", "ORA-00942"), 1)
-
-
 @pytest.mark.parametrize(
     ("name", "expected"), [("あちら", False), ("やがて", False), ("はるか", True), ("さくら", True)]
 )

@@ -46,8 +46,8 @@ _FAMILY = re.compile(r"(?:[A-Z]\. ?)*(?:[A-Z][\w'’-]*(?: |$))+")
 # A Japanese word of one of these by itself is no name, whoever calls it so: あちら, やがて.
 _PASSING = {("代名詞",), ("副詞",), ("接続詞",), ("連体詞",), ("感動詞",)}
 # What a document of so many windows is at most; a book has more.
-_WINDOWS = (1, 4, 8, 60, NEVER)
-LENGTHS = ("note", "passage", "page", "article", "book")
+_WINDOWS = (4, 8, 60, NEVER)
+LENGTHS = ("passage", "page", "article", "book")
 # Upper bounds of the tagger's probability, in hundredths, by which it is more or less sure.
 _SURENESS = ((60, "hardly"), (80, "rather"), (95, "quite"))
 # Logarithms of shares below this are alike.

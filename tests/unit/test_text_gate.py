@@ -32,6 +32,14 @@ def test_what_the_tagger_does_not_call_a_name_needs_more_than_a_capital() -> Non
     assert not is_entity(usage("Yesterday it rained.", "Yesterday"), 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"), [("あちら", False), ("やがて", False), ("はるか", True), ("さくら", True)]
+)
+def test_a_pronoun_or_an_adverb_is_no_name_whoever_calls_it_so(name: str, expected: bool) -> None:
+    text = f"{name}は町に来ました。"
+    assert is_entity(usage(text, name, called=1, probability=90)._replace(language="ja"), 1) is expected
+
+
 def test_traits_say_who_calls_it_a_name_where_it_stands_and_what_it_is_made_of() -> None:
     text = "He met Kestrel there. - Kestrel"
     called = traits(usage(text, "Kestrel", called=1, probability=85), 20)

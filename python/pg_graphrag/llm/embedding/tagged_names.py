@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import NamedTuple
 
 from pg_graphrag.ground.numeric import NDArray, np
 from pg_graphrag.text.concept import Concept
+from pg_graphrag.text.languages import HAN
 
 # SHA-256 of the weights of each model.
 DIGESTS = {
@@ -24,7 +26,9 @@ _TYPES = {
     "law": "LAW",
     "other": "NAME",
 }
-_MARK = re.compile(r"[.,;:!?]\s+(?=\S)")
+# What a name does not begin with: "Mr. Cool" in two, "El MINISTERIO", 在上海 of a place.
+_LEAD = re.compile(r"[.,;:!?]\s+(?=\S)|(?:El|La|Los|Las|Le|Les|Il)\s+(?=[A-ZÀ-Þ]{4})")
+_AT = re.compile(f"在(?=[{HAN}]{{2}})")
 # A bracket that does not close.
 _OPEN = re.compile(r"[(\[（「『《][^()\[\]（）「」『』《》]*\Z")
 _NO_END = "-\u2010\u2011 \t\n"
@@ -89,13 +93,26 @@ def reads_names(model: str) -> bool:
 
 def concepts_of(text: str, names: Iterable[TaggedName], moved: int = 0) -> list[Concept]:
     """Return names in a text as concepts; `moved` is added to their places. What has no letter is a number, and none."""
-    return [_concept(text, name, moved) for name in names if _LETTER.search(text, name.start, name.end)]
+    parts = (part for name in names for part in _parts(text, name))
+    return [_concept(text, name, moved) for name in parts if _LETTER.search(text, name.start, name.end)]
+
+
+def _parts(text: str, name: TaggedName) -> list[TaggedName]:
+    """Return the names that slashes join: Debian/Mint, not TCP/IP, nor the film Face/Off."""
+    words = text[name.start : name.end].split("/")
+    if (
+        len(words) == 1
+        or name.type == "work"
+        or not all(len(word) > 2 and word.isalpha() and word.istitle() for word in words)
+    ):
+        return [name]
+    starts = accumulate((len(word) + 1 for word in words[:-1]), initial=name.start)
+    return [name._replace(start=start, end=start + len(word)) for start, word in zip(starts, words, strict=True)]
 
 
 def _concept(text: str, name: TaggedName, moved: int) -> Concept:
-    # "Mr. Cool" in two.
-    mark = _MARK.match(text, name.start, name.end)
-    start, end = mark.end() if mark else name.start, name.end
+    lead = _LEAD.match(text, name.start, name.end) or (name.type == "place" and _AT.match(text, name.start, name.end))
+    start, end = lead.end() if lead else name.start, name.end
     # "Code of Practice (UK", "Mattermost-".
     while (cut := _OPEN.search(text, start + 1, end)) and _LETTER.search(text, start, cut.start()):
         end = cut.start()

@@ -43,6 +43,8 @@ _FORMS = (
 )
 _MOST_WORDS, _MOST_COUNT, _LONGEST = 4, 3, 6
 _FAMILY = re.compile(r"(?:[A-Z]\. ?)*(?:[A-Z][\w'’-]*(?: |$))+")
+# A Japanese word of one of these by itself is no name, whoever calls it so: あちら, やがて.
+_PASSING = {("代名詞",), ("副詞",), ("接続詞",), ("連体詞",), ("感動詞",)}
 # What a document of so many windows is at most; a book has more.
 _WINDOWS = (4, 8, 60, NEVER)
 LENGTHS = ("passage", "page", "article", "book")
@@ -115,6 +117,8 @@ def language_of(text: str, language: str) -> str:
 
 def is_entity(usage: Usage, windows: int) -> bool:
     """Whether a concept of a document of so many windows is an entity."""
+    if usage.language == "ja" and _CJK.match(usage.name) and _parts_of_speech(usage.name, "ja") in _PASSING:
+        return False
     weights = _weights()
     of_traits = sum(weights.get(trait, 0) for trait in traits(usage, windows))
     scores = usage.term_scores[:MENTIONS]

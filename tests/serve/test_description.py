@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from tests.runtime.cluster import Database
 from tests.serve.serving import TOKEN, Serving, callers, serving
 
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
+CHROMIUM = os.environ.get("GRAPHRAG_CHROMIUM") or shutil.which("chromium")
 NODE_CACHE = Path("~/.cache/pg_graphrag/node").expanduser()
 NODE_PACKAGES = ("@redocly/cli@2", "openapi-typescript@7", "openapi-fetch@0", "typescript@5")
 
@@ -237,3 +239,33 @@ def test_a_typescript_client_is_made_from_it(
     run(programs / "tsc", *options, "client.ts", "process.d.ts")
     said = json.loads(run("node", "client.js", server.url, TOKEN))
     assert (said["first"], said["code"], said["error"]) == ("ada", "02000", None)
+
+
+@pytest.mark.chromium
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+def test_the_page_of_the_api_sends_a_search(server: Serving, description: dict[str, Any]) -> None:
+    driver = pytest.importorskip("playwright.sync_api")
+    with (
+        driver.sync_playwright() as run,
+        run.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]) as chromium,
+    ):
+        page = chromium.new_context(viewport={"width": 375, "height": 700}).new_page()
+        failed: list[str] = []
+        page.on("pageerror", lambda error: failed.append(str(error)))
+        page.on("console", lambda message: failed.append(message.text) if message.type == "error" else None)
+        page.goto(f"{server.url}/#token={TOKEN}")
+        page.wait_for_selector("#question, textarea")
+        page.goto(f"{server.url}/docs")
+        page.wait_for_selector("details")
+        assert page.locator("details").count() == sum(map(len, description["paths"].values()))
+        route = page.locator("details", has_text="POST /api/search").first
+        route.locator("summary").click()
+        route.locator("textarea").fill('{"query": "Ada Lovelace", "top_k": 1}')
+        route.get_by_text("Send", exact=True).click()
+        route.locator("pre", has_text='"source_key":"ada"').wait_for()
+        route.locator("textarea").fill('{"query": ""}')
+        route.get_by_text("Send", exact=True).click()
+        route.locator("[role=alert]", has_text="body.query").wait_for()
+        # Nothing of it breaks the policy, or is wider than a phone; the refusal is a failed request.
+        assert [text for text in failed if "400" not in text] == []
+        assert page.evaluate("document.documentElement.scrollWidth <= 375")

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from tests.endpoint import Endpoint
-from tests.serve.serving import Serving
+from tests.runtime.cluster import Database
+from tests.serve.serving import Serving, serving
 from tests.sql import asking
 from tests.sql.asking import ANSWER
+from tests.sql.ingest import STORIES, put_all, searched_corpus, work
 
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 
@@ -78,6 +80,17 @@ def test_options_and_form_hold(server: Serving, corpus: str, module_endpoint: En
                 assert json.loads(reply["message"]["content"]) == {"work": "notes"}
         finally:
             module_endpoint.reply(asking.lines)
+
+
+def test_without_a_model_a_programs_task_is_refused(module_db: Database) -> None:
+    corpus = searched_corpus(module_db)
+    put_all(module_db, corpus, STORIES)
+    work(module_db)
+    with serving(module_db.url, corpus=corpus) as address, address.client() as client:
+        messages = [{"role": "user", "content": "Generate a title for this chat."}]
+        reply = client.post("/api/chat", json={"model": corpus, "messages": messages})
+        assert reply.status_code == 400
+        assert reply.json()["error"].startswith("the corpus has no model for the role")
 
 
 def test_what_is_wrong_is_said_as_ollama_says_it(server: Serving, corpus: str) -> None:

@@ -86,15 +86,12 @@ def ollama_error(error: Refusal) -> dict[str, Any]:
 
 def error_reply(path: str, error: Refusal) -> tuple[int, str, bytes]:
     """Return (status, media type, body) of an error, in the form of the front that a path is of."""
+    # Clients of OpenAI's API ask again after a conflict, which nothing here mends; so may those of Ollama's.
+    status = 400 if error.status == 409 else error.status
     if path.startswith("/v1/"):
-        # Their clients ask again after a conflict, which nothing here mends.
-        return (
-            400 if error.status == 409 else error.status,
-            "application/json",
-            json.dumps(openai_error(error)).encode(),
-        )
+        return status, "application/json", json.dumps(openai_error(error)).encode()
     if path in OLLAMA_PATHS:
-        return error.status, "application/json", json.dumps(ollama_error(error)).encode()
+        return status, "application/json", json.dumps(ollama_error(error)).encode()
     if path == MCP_PATH:
         return error.status, "application/json", json.dumps(_of_json_rpc(error)).encode()
     return error.status, PROBLEM, json.dumps(error.problem).encode()
@@ -121,6 +118,7 @@ def refusal(error: Exception) -> Refusal:
         if detail is not None and detail.startswith("graphrag: "):
             # Between two pieces of an answer, PL/Python's own words come first.
             message = detail
+        message = message.removeprefix("graphrag: ")
         status = _status(sqlstate)
         if status == 500 or sqlstate.startswith("58"):
             return Refusal(500, sqlstate, "the database failed", "The server's log says more.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ graph LR
 [more](https://docs.example/) <script>document.title='taken'</script> [1]"""
 MARKDOWN_QUESTION = "What did Ada Lovelace write in Markdown?"
 SLOW_QUESTION = "What did Ada Lovelace write slowly?"
-SLOW = "Ada Lovelace wrote notes on the Analytical Engine [1]. " + " ".join(
+SLOW = "## Notes\n\nAda Lovelace wrote notes on the Analytical Engine [1]. " + " ".join(
     f"Note {count} is about the Analytical Engine [1]." for count in range(40)
 )
 
@@ -118,6 +119,11 @@ def test_an_answer_is_stopped_and_asked_for_again(opened: Open, module_endpoint:
     page.wait_for_selector(".answer .cite")
     assert page.inner_text("#ask") == "Stop"
     picture(page, "ask-streaming")
+    page.evaluate("window.heading = document.querySelector('.answer h4')")
+    before = page.inner_text(".answer")
+    until(page, f"document.querySelector('.answer').innerText.length > {len(before)}")
+    # What has come is not made anew.
+    assert page.evaluate("heading.isConnected")
     page.click("#ask")
     page.wait_for_selector("text=Stopped")
     assert page.inner_text("#ask") == "Ask"
@@ -130,6 +136,41 @@ def test_an_answer_is_stopped_and_asked_for_again(opened: Open, module_endpoint:
     page.wait_for_selector(".sources")
     assert page.locator(".turn").count() == 1
     assert len(page.inner_text(".answer")) > len(SLOW) / 2
+
+
+def test_an_answer_that_fails_says_why_and_leads_to_passages(opened: Open, module_endpoint: Endpoint) -> None:
+    page = opened()
+    module_endpoint.misbehave("unauthorized", times=None)
+    page.fill("#question", "Who broke Enigma in May?")
+    page.press("#question", "Enter")
+    page.wait_for_selector(".turn [role=alert]")
+    picture(page, "ask-failed")
+    page.click("text=Search for passages")
+    page.wait_for_selector(".hits li")
+    page.go_back()
+    module_endpoint.behave()
+    page.click("text=Try again")
+    page.wait_for_selector(".sources")
+
+
+def test_markdown_grows_without_its_marks(opened: Open) -> None:
+    page = opened()
+    text = (
+        "# A\n\n**Ada** wrote *notes* [1] in `rows[7]`, of [more](https://docs.example/) and $$x^2$$.\n\n"
+        "| a | b |\n|---|---|\n| **c** | d [12] |\n\n- one\n- two [3]"
+    )
+    shown = page.evaluate(
+        """async (text) => {
+            const { growing, ready } = await import("/static/markdown.js");
+            await ready();
+            const box = document.createElement("div");
+            const grow = growing(box);
+            return [...text].map((_, end) => { grow(text.slice(0, end + 1)); return box.textContent; });
+        }""",
+        text,
+    )
+    assert [one for one in shown if re.search(r"[#*|`$]|---|\\[(?!7)|https", one)] == []
+    assert shown[-1].split() == "A Ada wrote notes 1 in rows[7], of more and x^2. a b c d 12 one two 3".split()
 
 
 def test_markdown_is_shown_as_such_and_harms_nobody(opened: Open) -> None:

@@ -35,7 +35,7 @@ def start(connection: Connection, corpus: str) -> dict[str, Any]:
     )
     (options,) = rows(
         connection,
-        "SELECT coalesce(pg_catalog.bool_or(c.options ? 'rerank'), false) AS rerank FROM graphrag.corpora c WHERE c.name = %(corpus)s",
+        "SELECT pg_catalog.count(*) > 0 AS rerank FROM graphrag.corpora c WHERE c.name = %(corpus)s AND c.options ? 'rerank'",
         corpus=corpus,
     )
     return {

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
@@ -15,6 +16,7 @@ from tests.serve.serving import Serving
 from tests.serve.test_explorer import AUDIT, QUESTION, Open, browser, explored, opened, picture, pytestmark, until
 from tests.sql import asking
 from tests.sql.ingest import put
+from tests.sql.llm import provider
 
 __all__ = ["browser", "explored", "opened", "pytestmark"]
 
@@ -169,7 +171,7 @@ def test_markdown_grows_without_its_marks(opened: Open) -> None:
         }""",
         text,
     )
-    assert [one for one in shown if re.search(r"[#*|`$]|---|\\[(?!7)|https", one)] == []
+    assert [one for one in shown if re.search(r"[#*|`$]|---|\[(?!7)|https", one)] == []
     assert shown[-1].split() == "A Ada wrote notes 1 in rows[7], of more and x^2. a b c d 12 one two 3".split()
 
 
@@ -256,6 +258,36 @@ def test_settings_hold_for_searches_answers_and_what_a_model_would_read(opened: 
     ask(page, "What did Alan Turing read?")
     assert page.locator(".source").all_inner_texts() == ["turing"]
     assert page.locator("#rerank").count() == 0
+
+
+def test_rerank_is_offered_where_the_corpus_has_it(
+    opened: Open, module_endpoint: Endpoint, module_db: Database
+) -> None:
+    cross = {"rerank": {"provider": provider(module_db, module_endpoint, kind="rerank"), "model": "cross"}}
+    module_db.execute("SELECT graphrag.create_corpus('reranked', %s)", [Jsonb(cross)])
+    put(module_db, "reranked", "kestrel", "The Kestrel engine burns methane.")
+    module_db.execute("CALL graphrag.process_jobs()")
+    page = opened()
+    page.select_option("#corpus", "reranked")
+    page.click(".settings summary")
+    page.check("#rerank")
+    page.fill("#question", "What does the Kestrel burn?")
+    module_endpoint.forget()
+    page.click("#search")
+    page.wait_for_selector(".hits li")
+    assert [request.kind for request in module_endpoint.requests] == ["rerank"]
+    assert page.inner_text("#set") == "reranked"
+
+
+def test_a_phone_has_its_threads_behind_a_button(opened: Open) -> None:
+    page = opened(viewport={"width": 375, "height": 700})
+    ask(page, QUESTION)
+    page.click(".top a:text-is('New thread')")
+    page.wait_for_selector(".suggestions button")
+    assert page.is_hidden(".threads")
+    page.click(".top button")
+    page.click(f".threads a:text-is('{QUESTION}')")
+    page.wait_for_selector(".turn .sources")
 
 
 def test_the_first_screen_asks_what_the_corpus_can_answer(opened: Open) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
@@ -14,6 +16,7 @@ from tests.serve.serving import Serving
 from tests.serve.test_explorer import AUDIT, QUESTION, Open, browser, explored, opened, picture, pytestmark, until
 from tests.sql import asking
 from tests.sql.ingest import put
+from tests.sql.llm import provider
 
 __all__ = ["browser", "explored", "opened", "pytestmark"]
 
@@ -40,7 +43,7 @@ graph LR
 [more](https://docs.example/) <script>document.title='taken'</script> [1]"""
 MARKDOWN_QUESTION = "What did Ada Lovelace write in Markdown?"
 SLOW_QUESTION = "What did Ada Lovelace write slowly?"
-SLOW = "Ada Lovelace wrote notes on the Analytical Engine [1]. " + " ".join(
+SLOW = "## Notes\n\nAda Lovelace wrote notes on the Analytical Engine [1]. " + " ".join(
     f"Note {count} is about the Analytical Engine [1]." for count in range(40)
 )
 
@@ -118,6 +121,11 @@ def test_an_answer_is_stopped_and_asked_for_again(opened: Open, module_endpoint:
     page.wait_for_selector(".answer .cite")
     assert page.inner_text("#ask") == "Stop"
     picture(page, "ask-streaming")
+    page.evaluate("window.heading = document.querySelector('.answer h4')")
+    before = page.inner_text(".answer")
+    until(page, f"document.querySelector('.answer').innerText.length > {len(before)}")
+    # What has come is not made anew.
+    assert page.evaluate("heading.isConnected")
     page.click("#ask")
     page.wait_for_selector("text=Stopped")
     assert page.inner_text("#ask") == "Ask"
@@ -130,6 +138,41 @@ def test_an_answer_is_stopped_and_asked_for_again(opened: Open, module_endpoint:
     page.wait_for_selector(".sources")
     assert page.locator(".turn").count() == 1
     assert len(page.inner_text(".answer")) > len(SLOW) / 2
+
+
+def test_an_answer_that_fails_says_why_and_leads_to_passages(opened: Open, module_endpoint: Endpoint) -> None:
+    page = opened()
+    module_endpoint.misbehave("unauthorized", times=None)
+    page.fill("#question", "Who broke Enigma in May?")
+    page.press("#question", "Enter")
+    page.wait_for_selector(".turn [role=alert]")
+    picture(page, "ask-failed")
+    page.click("text=Search for passages")
+    page.wait_for_selector(".hits li")
+    page.go_back()
+    module_endpoint.behave()
+    page.click("text=Try again")
+    page.wait_for_selector(".sources")
+
+
+def test_markdown_grows_without_its_marks(opened: Open) -> None:
+    page = opened()
+    text = (
+        "# A\n\n**Ada** wrote *notes* [1] in `rows[7]`, of [more](https://docs.example/) and $$x^2$$.\n\n"
+        "| a | b |\n|---|---|\n| **c** | d [12] |\n\n- one\n- two [3]"
+    )
+    shown = page.evaluate(
+        """async (text) => {
+            const { growing, ready } = await import("/static/markdown.js");
+            await ready();
+            const box = document.createElement("div");
+            const grow = growing(box);
+            return [...text].map((_, end) => { grow(text.slice(0, end + 1)); return box.textContent; });
+        }""",
+        text,
+    )
+    assert [one for one in shown if re.search(r"[#*|`$]|---|\[(?!7)|https", one)] == []
+    assert shown[-1] == "AAda wrote notes 1 in rows[7], of more and x^2.abcd 12onetwo 3"
 
 
 def test_markdown_is_shown_as_such_and_harms_nobody(opened: Open) -> None:
@@ -215,6 +258,36 @@ def test_settings_hold_for_searches_answers_and_what_a_model_would_read(opened: 
     ask(page, "What did Alan Turing read?")
     assert page.locator(".source").all_inner_texts() == ["turing"]
     assert page.locator("#rerank").count() == 0
+
+
+def test_rerank_is_offered_where_the_corpus_has_it(
+    opened: Open, module_endpoint: Endpoint, module_db: Database
+) -> None:
+    cross = {"rerank": {"provider": provider(module_db, module_endpoint, kind="rerank"), "model": "cross"}}
+    module_db.execute("SELECT graphrag.create_corpus('reranked', %s)", [Jsonb(cross)])
+    put(module_db, "reranked", "kestrel", "The Kestrel engine burns methane.")
+    module_db.execute("CALL graphrag.process_jobs()")
+    page = opened()
+    page.select_option("#corpus", "reranked")
+    page.click(".settings summary")
+    page.check("#rerank")
+    page.fill("#question", "What does the Kestrel burn?")
+    module_endpoint.forget()
+    page.click("#search")
+    page.wait_for_selector(".hits li")
+    assert [request.kind for request in module_endpoint.requests] == ["rerank"]
+    assert page.inner_text("#set") == "reranked"
+
+
+def test_a_phone_has_its_threads_behind_a_button(opened: Open) -> None:
+    page = opened(viewport={"width": 375, "height": 700})
+    ask(page, QUESTION)
+    page.click(".top a:text-is('New thread')")
+    page.wait_for_selector(".suggestions button")
+    assert page.is_hidden(".threads")
+    page.click(".top button")
+    page.click(f".threads a:text-is('{QUESTION}')")
+    page.wait_for_selector(".turn .sources")
 
 
 def test_the_first_screen_asks_what_the_corpus_can_answer(opened: Open) -> None:

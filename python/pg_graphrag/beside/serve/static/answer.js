@@ -6,8 +6,9 @@ import { open } from "./document.js";
 import { t, tn } from "./i18n.js";
 import { elements, growing, ready } from "./markdown.js";
 import { place } from "./passages.js";
+import { address } from "./router.js";
 import { nearest, sentences } from "./sentences.js";
-import { retrieval, summary } from "./settings.js";
+import { retrieval, summary, unusual } from "./settings.js";
 import { history } from "./threads.js";
 import { verdict } from "./verdict.js";
 
@@ -64,6 +65,7 @@ export function whole(turn, again) {
     text,
     turn.isStopped && h("p", { class: "soft small" }, t("Stopped")),
     error && refusal(error, again),
+    error && !turn.answer && h("p", {}, h("a", { href: address("search", [], { q: question, ...unusual(settings) }) }, t("Search for passages"))),
     sources.length > 0 && h("ol", { class: "list sources small", "aria-label": t("Sources") }, sources),
     h("div", { class: "row actions" },
       turn.answer && h("button", { class: "second small", type: "button", onclick: () => copy(markdown(turn)) }, t("Copy")),

@@ -82,17 +82,18 @@ function route(event) {
   const document_id = view === "document" ? parts[0] : values.get("document");
   if (document_id) open(Number(document_id), { chunk: values.get("text") ?? "", sought: values.get("text") ?? "" });
   else close();
-  if (event?.oldURL && besides(place(new URL(event.oldURL).hash)) === besides(at)) return;
+  if (event?.oldURL && besides(new URL(event.oldURL).hash) === besides(location.hash)) return;
   current?.stop?.();
   current = VIEWS[name];
   current.view($("#main"), at);
 }
 
-// What is shown besides a document.
-function besides({ corpus, view, parts, values }) {
-  const rest = new URLSearchParams(values);
+// The address without the document that is open.
+function besides(hash) {
+  const [path, query] = hash.split("?");
+  const rest = new URLSearchParams(query);
   for (const name of ["document", "text"]) rest.delete(name);
-  return [corpus, view, ...parts, rest].join("/");
+  return `${path}?${rest}`;
 }
 
 addEventListener("hashchange", (event) => { if (location.hash.startsWith("#token=")) start(); else if (!isSigningIn) route(event); });

@@ -13,7 +13,7 @@ import * as threads from "./threads.js";
 // What is asked: {thread, list, controller}. It goes on while another view is shown.
 let running = null;
 let searching = null;
-// What the corpus offers to who begins, by corpus.
+// What the corpus offers to who begins, by caller and corpus.
 const offers = new Map();
 
 let shown = null;
@@ -238,8 +238,14 @@ function suggestions({ themes, entities, pairs }) {
 
 // Without it, there are no suggestions.
 function offered() {
-  if (!offers.has(session.corpus)) offers.set(session.corpus, get("/api/start").catch(() => ({ themes: [], entities: [], pairs: [], rerank: false })));
-  return offers.get(session.corpus);
+  const key = `${session.name}/${session.corpus}`;
+  if (!offers.has(key)) {
+    offers.set(key, get("/api/start").catch(() => {
+      offers.delete(key);
+      return { themes: [], entities: [], pairs: [], rerank: false };
+    }));
+  }
+  return offers.get(key);
 }
 
 // From a title or source to the next.

@@ -60,9 +60,10 @@ function blocks(tokens) {
 function whole(text) {
   if ((text.match(/^ {0,3}(?:```|~~~)/gm) ?? []).length % 2) return text;
   const start = text.lastIndexOf("\n\n") + 1;
-  let last = text.slice(start).replace(/(?:!?\[[^\]\n]{0,80}|\[[^\]\n]*\]\([^)\n]*|[*_~`\\#|]+|\n *(?:[-+*]|\d{1,3}\.) *)$/, "");
+  let last = text.slice(start).replace(/(?:!?\[[^\]\n]{0,80}|!?\[(?!\d+\]$)[^\]\n]*\](?:\([^)\n]*)?|[*_~`\\#|$]+|\n *(?:[-+*]|\d{1,3}\.) *)$/, "");
   if (/^\s*\|/.test(last) && last.trim().split("\n").length < 3) last = "";
   for (const mark of ["**", "`", "$$"]) if ((last.split(mark).length - 1) % 2) last += mark;
+  if (/(?<![\w*\\])\*(?=[^\s*])[^*\n]*$/.test(last)) last += "*";
   return text.slice(0, start) + last;
 }
 

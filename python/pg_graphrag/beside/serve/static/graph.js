@@ -148,8 +148,12 @@ async function open(wanted) {
       // The list is there.
       if (turn === turns) frame.said.replaceChildren(refusal(error, () => open(read(place()))));
     }
-    if (turn !== turns) return null;
-    return await adjust(wanted);
+    if (turn !== turns || !frame) return null;
+    // Somebody may have chosen something meanwhile.
+    const now = read(place());
+    await adjust(now.key === wanted.key ? now : wanted);
+    canvas.choose(state.chosen ?? null);
+    return null;
   } catch (error) {
     if (turn === turns && frame) await fail(error, wanted);
     return null;

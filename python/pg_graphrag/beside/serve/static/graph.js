@@ -194,7 +194,7 @@ async function overview(wanted) {
   map.nodes = map.nodes.map((node) => ({ ...node, label: node.type === undefined ? side.communityName(node) : node.type || t("Without a type") }));
   const shared = { title, own, map, canGroup, isMap };
   if (isMap) {
-    return { ...shared, kind: "map", part: map, drawn: strongest(map), said: t("{entities} entities and {relationships} relationships, as groups of those that belong together. Press one to open it. Of their connections the strongest are drawn.", map) };
+    return { ...shared, kind: "map", part: map, drawn: strongest(map), said: t("{entities} entities and {relationships} relationships, in groups that open. The strongest connections are drawn.", map) };
   }
   const part = await get("/api/graph", { limit: wanted.limit, community });
   const isAll = part.nodes.length >= map.entities;
@@ -210,10 +210,11 @@ function strongest({ nodes, edges }) {
   for (const edge of edges) {
     const ends = [edge.source, edge.target];
     const kinds = ends.filter((id) => isType.has(id)).length;
-    const short = ends.some((id) => (counts.get(`${id} ${kinds}`) ?? 0) < (kinds ? 1 : CONNECTED));
-    if (!short) continue;
+    // Nearly all communities have most to do with the concepts in none: of these connections, the types' own count.
+    const own = kinds === 1 ? ends.filter((id) => isType.has(id)) : ends;
+    if (!own.some((id) => (counts.get(id) ?? 0) < CONNECTED)) continue;
     drawn.push(edge);
-    for (const id of ends) counts.set(`${id} ${kinds}`, (counts.get(`${id} ${kinds}`) ?? 0) + 1);
+    for (const id of own) counts.set(id, (counts.get(id) ?? 0) + 1);
   }
   return drawn;
 }
@@ -251,7 +252,7 @@ function toDraw({ nodes, edges }) {
   const weight = (node) => (isMap ? Math.log(1 + node.size) ** 3 : node.degree);
   const largest = Math.max(1, ...[...state.nodes.values()].map(weight));
   // The count is seen, however long the name is.
-  const label = (node) => `${short(node.type === undefined ? node.title || node.names.slice(0, 2).join(", ") : node.label, 26)} · ${node.size.toLocaleString()}`;
+  const label = (node) => `${short(node.type === undefined ? node.title || node.names[0] : node.label, 22)} · ${node.size.toLocaleString()}`;
   return {
     nodes: nodes.map((node) => ({ id: node.id, name: isMap ? label(node) : node.name, color: colorOf(node), group: state.groups.of(node).id, weight: weight(node) / largest, data: node })),
     edges: edges.map((edge) => ({ source: edge.source, target: edge.target, weight: Number(edge.count ?? edge.weight ?? 1), label: edge.count?.toLocaleString() })),
@@ -271,6 +272,7 @@ function regroup() {
     const names = new Map((state.map?.nodes ?? []).filter((node) => node.community !== undefined).map((node) => [node.community, node.label]));
     state.groups = groupBy([...state.nodes.values()], colorKind(), (id) => names.get(id) ?? t("Community {number}", { number: String(id) }));
   }
+  frame.chips.classList.toggle("few", state.groups.groups.length < 4);
   frame.chips.replaceChildren(legend(state.groups.groups, state.hidden, () => canvas.hide(state.hidden)));
 }
 

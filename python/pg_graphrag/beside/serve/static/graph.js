@@ -251,8 +251,8 @@ function toDraw({ nodes, edges }) {
   // A type may be a thousand times as large as a community.
   const weight = (node) => (isMap ? Math.log(1 + node.size) ** 3 : node.degree);
   const largest = Math.max(1, ...[...state.nodes.values()].map(weight));
-  // The count is seen, however long the name is.
-  const label = (node) => `${short(node.type === undefined ? node.title || node.names[0] : node.label, 22)} · ${node.size.toLocaleString()}`;
+  // The count is seen, however long the name is; a title without a model is a list of names.
+  const label = (node) => `${short(node.type === undefined ? (node.title || node.names[0]).split(", ")[0] : node.label, innerWidth < 860 ? 15 : 24)} · ${node.size.toLocaleString()}`;
   return {
     nodes: nodes.map((node) => ({ id: node.id, name: isMap ? label(node) : node.name, color: colorOf(node), group: state.groups.of(node).id, weight: weight(node) / largest, data: node })),
     edges: edges.map((edge) => ({ source: edge.source, target: edge.target, weight: Number(edge.count ?? edge.weight ?? 1), label: edge.count?.toLocaleString() })),

@@ -99,7 +99,7 @@ function build(main) {
   const chips = h("div", { id: "groups" });
   const said = h("div", { class: "said small soft", id: "legend", role: "status" });
   const list = h("div", { class: "side", id: "side" });
-  const root = h("div", { class: "graph" }, h("div", { class: "stage" }, toolbar, drawing, chips, said), list);
+  const root = h("div", { class: "graph" }, h("div", { class: "stage" }, h("h1", { class: "visually-hidden" }, t("Graph")), toolbar, drawing, chips, said), list);
   root.addEventListener("pointerdown", ({ target }) => { if (!menu.contains(target)) menu.open = false; });
   frame = { root, menu: $("#view-menu", menu), finder: $("input", finder), drawing, chips, said, list };
   main.replaceChildren(root);
@@ -339,6 +339,7 @@ function renderSide() {
   frame.found = h("div");
   frame.entities = h("div");
   frame.list.replaceChildren(...[
+    h("h2", { class: "visually-hidden" }, state.title || t("Overview")),
     state.title ? side.trail(home, [state.title]) : null,
     own?.summary ? h("div", { class: "card" }, h("h3", {}, state.title), h("p", { class: "small lines" }, own.summary)) : null,
     kind === "why" ? side.whyCards(state.answered, openPassage, { cited: COLORS[1], other: GREY }) : null,

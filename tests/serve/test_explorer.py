@@ -337,8 +337,8 @@ def test_labels_neither_collide_nor_are_cut_off(opened: Open) -> None:
         found = labels(page)
         assert len(found) > 5
         for index, one in enumerate(found):
-            assert 0 <= one["left"] and one["left"] + one["width"] <= box["width"], one
-            assert 0 <= one["top"] and one["top"] + one["height"] <= box["height"], one
+            assert one["left"] >= 0 and one["left"] + one["width"] <= box["width"], one
+            assert one["top"] >= 0 and one["top"] + one["height"] <= box["height"], one
             for other in found[index + 1 :]:
                 assert (
                     one["left"] + one["width"] <= other["left"]

@@ -139,12 +139,25 @@ def _names(every: list[Mode]) -> str:
         line = f"{constant} = (" + ", ".join(f'"{name}"' for name in names) + ")"
         return line if len(line) <= 120 else f"{constant} = (\n" + "".join(f'    "{name}",\n' for name in names) + ")"
 
-    return f'''"""Names of the modes, for what runs beside the server. Written by docs/modes.py."""
+    meanings = "".join(f"    {json.dumps(mode.name)}: {_quoted(mode.does)},\n" for mode in every)
+    return f'''"""Names of the modes, and what each does, for what runs beside the server. Written by docs/modes.py."""
 
 {listed("MODES", [mode.name for mode in every])}
 # For graphrag.ask, models make the context of the answer.
 {listed("REDUCED", [mode.name for mode in every if mode.answer])}
+MEANINGS = {{
+{meanings}}}
 '''
+
+
+def _quoted(does: str) -> str:
+    """Return what a mode does, and what it is for, as a string of Python, in lines that ruff leaves as they are."""
+    first, *others = re.split(r"(?<=\.) (?=[A-Z])", " ".join(does.replace("`", "").split()))
+    text = " ".join([first, *(other for other in others if other.startswith(("For ", "The default")))])
+    if len(text) < 100:
+        return json.dumps(text, ensure_ascii=False)
+    parts = textwrap.wrap(text, 100, drop_whitespace=False)
+    return "(\n" + "".join(f"        {json.dumps(part, ensure_ascii=False)}\n" for part in parts) + "    )"
 
 
 def _manual(every: list[Mode]) -> str:

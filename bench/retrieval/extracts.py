@@ -1,6 +1,6 @@
 """Answers without a model: whether the gold answer stands in the sentences that `ask` gives, and which questions it refuses.
 
-    python -m bench extracts [--data FOLDER] [--unseen FOLDER] [--questions 400] [--sets NAME …]
+    python -m bench extracts [--data FOLDER] [--unseen FOLDER] [--questions 400] [--sets NAME …] [--contexts 500 1000 2000]
 
 Sets: MuSiQue's dev questions and LiHua-World's, of all chats of its year (`--data`), and the two halves of the MuSiQue questions
 that `unseen` fetches, by the second of which nothing was chosen (`--unseen` names a clone). A question counts where all words of
@@ -10,18 +10,23 @@ or no are left out: documents do not say that.
 
 Second table: what is refused ("The documents do not answer this question."). Unanswerable are LiHua's Null questions, and the
 questions of a set about other documents. Refused answerable ones are to be 2 % at most.
+
+Third table, with `--contexts`: what contexts of so many tokens hold, by `hybrid`. Of each document of the evidence, the words of
+the answers of steps that it has and the context gives of it (all of them where it has none, 0 where it is not there); the share
+of evidence documents that are there; the share of questions all of whose answer's words stand in the prompt.
 """
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from pg_graphrag import GraphRAG
 from pg_graphrag.text import prompts
 
-from bench.data.corpora import kept, made_once, questions, remembered, spread
+from bench.data.corpora import documents, kept, made_once, questions, remembered, spread
 from bench.data.fetched import fetched
 from bench.retrieval.crossvalidate import said
 from bench.retrieval.unseen import SAMPLES, Question, musique, parted
@@ -33,6 +38,14 @@ STRANGERS = 50
 _WORD = re.compile(r"[^\W_]+")
 _SMALL_WORDS = frozenset("a an the of and or in on at to is was were be by for from with that this it its as".split())
 _NOT_FOUND = prompts.sentence("not_found", "en")
+
+
+class Asked(NamedTuple):
+    """A question, spellings of its answer, and its evidence: {document: the words of answers of its steps that it has}."""
+
+    question: str
+    answers: list[str]
+    evidence: dict[str, set[str]]
 
 
 def words(text: str) -> set[str]:
@@ -56,37 +69,82 @@ def answered(rag: GraphRAG, asked: Sequence[str]) -> list[list[str] | None]:
     return remembered(["extracts", rag.corpus, list(asked)], lambda: [ask(question) for question in asked])
 
 
-def of_unseen(url: str, number: int, part: Sequence[Question]) -> str:
-    """Return the corpus of a half of the unseen questions, as `unseen` makes it."""
+def contexts(rag: GraphRAG, asked: Sequence[Asked], tokens: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Return of each question the shares of its evidence and of its documents in a context, and whether the answer is there."""
+
+    def measured(each: Asked) -> tuple[float, float, float]:
+        context = rag.context(each.question, max_tokens=tokens)
+        source = {reference["number"]: reference for reference in context["references"]}
+        given: dict[str, set[str]] = {}
+        for chunk in context["chunks"]:
+            reference = source[chunk["reference"]]
+            text = f"{reference['title'] or ''} {chunk['content']}"
+            given.setdefault(reference["source_key"], set()).update(words(text))
+        shares = [
+            len(wanted & given[key]) / len(wanted) if wanted else 1.0
+            for key, wanted in each.evidence.items()
+            if key in given
+        ]
+        count = len(each.evidence)
+        return sum(shares) / count, len(shares) / count, 1.0 * (share(each.answers, context["prompt"]) == 1)
+
+    what = ["contexts", rag.corpus, tokens, [each.question for each in asked]]
+    return np.array(remembered(what, lambda: [measured(each) for each in asked]))
+
+
+def with_evidence(question: str, answers: list[str], steps: Sequence[str], texts: Mapping[str, str]) -> Asked:
+    """Return a question with its evidence, of documents with these texts."""
+    said = {key: words(text) for key, text in texts.items()}
+    wanted = [words(step) for step in steps]
+    return Asked(
+        question, answers, {key: set().union(*(step for step in wanted if step <= has)) for key, has in said.items()}
+    )
+
+
+def of_unseen(url: str, number: int, part: Sequence[Question]) -> tuple[str, list[Asked]]:
+    """Return the corpus of a half of the unseen questions, as `unseen` makes it, and the questions."""
     paragraphs = dict.fromkeys(paragraph for question in part for paragraph in [*question.supporting, *question.others])
-    texts = [
-        {"source_key": str(place), "title": title, "content": text} for place, (title, text) in enumerate(paragraphs)
+    keys = {paragraph: str(place) for place, paragraph in enumerate(paragraphs)}
+    texts = [{"source_key": key, "title": title, "content": text} for (title, text), key in keys.items()]
+    asked = [
+        with_evidence(each.text, list(each.answers), each.steps, {keys[at]: " ".join(at) for at in each.supporting})
+        for each in part
     ]
-    return made_once(url, f"bench-unseen-musique-{number}-2-", texts, [], {})
+    return made_once(url, f"bench-unseen-musique-{number}-2-", texts, [], {}), asked
 
 
-def set_of(given: argparse.Namespace, name: str) -> tuple[str, list[tuple[str, list[str]]], list[str]]:
-    """Return the corpus of a set, its (question, answers), and those of its questions that have none."""
+def set_of(given: argparse.Namespace, name: str) -> tuple[str, list[Asked], list[str]]:
+    """Return the corpus of a set, its questions, and those of them that have no answer."""
     if name.startswith("unseen"):
         number = int(name[-1])
         part = parted(list(musique(fetched(SAMPLES, given.unseen))), 2)[number - 1]
-        return of_unseen(given.url, number, part), [(each.text, list(each.answers)) for each in part], []
+        return *of_unseen(given.url, number, part), []
+    source = "musique" if name == "musique" else "lihua-other"
+    texts = {
+        document["source_key"]: f"{document.get('title', '')} {document['content']}"
+        for document in documents(given.data, source)
+    }
+
+    def asked_of(each: dict[str, Any]) -> Asked:
+        answers = [each["answer"], *each.get("answer_aliases", ())]
+        steps = [step["answer"] for step in each.get("decomposition", ())] or list(words(each["answer"]))
+        return with_evidence(each["question"], answers, steps, {key: texts[key] for key in each["evidence"]})
+
+    corpus = kept(given.url, given.data, source, "nlp")
     if name == "musique":
-        asked = questions(given.data, name)
-        corpus = kept(given.url, given.data, name, "nlp")
-        return corpus, [(each["question"], [each["answer"], *each["answer_aliases"]]) for each in asked], []
-    asked = [each for part in ("lihua-jan-jun", "lihua-other") for each in questions(given.data, part)]
+        return corpus, [asked_of(each) for each in questions(given.data, name)], []
+    every = [each for part in ("lihua-jan-jun", "lihua-other") for each in questions(given.data, part)]
     answerable = [
-        each for each in asked if each["type"] != "Null" and each["answer"].strip(".").lower() not in ("yes", "no")
+        each for each in every if each["type"] != "Null" and each["answer"].strip(".").lower() not in ("yes", "no")
     ]
-    null = [each["question"] for each in asked if each["type"] == "Null"]
-    corpus = kept(given.url, given.data, "lihua-other", "nlp")
-    return corpus, [(each["question"], [each["answer"]]) for each in answerable], null
+    null = [each["question"] for each in every if each["type"] == "Null"]
+    return corpus, [asked_of(each) for each in answerable], null
 
 
 def tables(given: argparse.Namespace) -> Iterator[str]:
     sets = {name: set_of(given, name) for name in given.sets}
     refusals: list[str] = []
+    held: list[str] = []
     yield f"| set (questions) | in the first {FIRST} | in all | share | extracts |"
     yield "|---|---|---|---|---|"
     for name, (corpus, all_asked, null) in sets.items():
@@ -96,20 +154,23 @@ def tables(given: argparse.Namespace) -> Iterator[str]:
             question
             for other, (_, strangers, _) in sets.items()
             if (other == "lihua") != (name == "lihua")
-            for question, _ in spread(strangers, STRANGERS)
+            for question, *_ in spread(strangers, STRANGERS)
         ]
         with GraphRAG(given.url, corpus) as rag:
-            extracts = answered(rag, [question for question, _ in asked])
+            extracts = answered(rag, [each.question for each in asked])
             refused = {
                 kind: np.array([each is None for each in answered(rag, kind_asked)])
                 for kind, kind_asked in (("Null", null), ("of other documents", others))
                 if kind_asked
             }
+            for tokens in given.contexts:
+                figures = " | ".join(said(column) for column in contexts(rag, asked, tokens).T)
+                held.append(f"| {name} ({len(asked)}) | {tokens:,} | {figures} |")
         first, whole = (
             np.array(
                 [
-                    share(answers, " ".join((each or [])[:depth]))
-                    for (_, answers), each in zip(asked, extracts, strict=True)
+                    share(question.answers, " ".join((each or [])[:depth]))
+                    for question, each in zip(asked, extracts, strict=True)
                 ]
             )
             for depth in (FIRST, None)
@@ -126,6 +187,11 @@ def tables(given: argparse.Namespace) -> Iterator[str]:
     yield "| answerable | unanswerable | answerable refused | unanswerable refused (recall) | precision |"
     yield "|---|---|---|---|---|"
     yield from refusals
+    if held:
+        yield ""
+        yield "| set (questions) | tokens | evidence | its documents | answer |"
+        yield "|---|---|---|---|---|"
+        yield from held
 
 
 def main() -> None:
@@ -135,6 +201,9 @@ def main() -> None:
     arguments.add_argument("--unseen", type=Path, help="a clone of the repository that has the unseen questions")
     arguments.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="NAME", help="some of the sets")
     arguments.add_argument("--questions", type=int, default=400, help="at most so many of each set (400)")
+    arguments.add_argument(
+        "--contexts", type=int, nargs="*", default=[], metavar="TOKENS", help="measure such contexts, too"
+    )
     for line in tables(arguments.parse_args()):
         print(line, flush=True)
 

@@ -38,13 +38,14 @@ SAMPLES = Repository(
 
 
 class Question(NamedTuple):
-    """A question, its class, its paragraphs (title, text), the supporting ones first, and spellings of its answer."""
+    """A question, its class, its paragraphs (title, text), the supporting ones first, and answers, also of its steps."""
 
     text: str
     kind: str
     supporting: list[tuple[str, str]]
     others: list[tuple[str, str]]
     answers: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
 
 
 def musique(folder: Path) -> Iterator[Question]:
@@ -54,7 +55,8 @@ def musique(folder: Path) -> Iterator[Question]:
         for paragraph in item["paragraphs"]:
             by_support[paragraph["is_supporting"]].append((paragraph["title"], paragraph["paragraph_text"]))
         answers = item["answer"], *item.get("answer_aliases", ())
-        yield Question(item["question"], f"{item['id'][0]} hops", by_support[True], by_support[False], answers)
+        steps = tuple(step["answer"] for step in item["question_decomposition"])
+        yield Question(item["question"], f"{item['id'][0]} hops", by_support[True], by_support[False], answers, steps)
 
 
 def hotpotqa(folder: Path) -> Iterator[Question]:

@@ -46,7 +46,7 @@ need_host_tools() { # install as root, or name, the host tools that are missing
     fi
     [ ${#packages[@]} -gt 0 ] || return 0
     command -v apt-get > /dev/null || die "needs these tools, which this system packages itself: ${packages[*]}"
-    [ "$(id -u)" -eq 0 ] || die "some tools are missing. Run: sudo apt-get install ${packages[*]}"
+    [ "$(id -u)" -eq 0 ] || die "some tools are missing. Run: sudo apt-get update && sudo apt-get install ${packages[*]}"
     say "installing with apt-get: ${packages[*]}"
     { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${packages[@]}"; } \
         < /dev/null > "$cache/apt.log" 2>&1 || { tail -n 20 "$cache/apt.log" >&2; die "apt-get failed ($cache/apt.log)"; }

@@ -338,17 +338,17 @@ CREATE FUNCTION graphrag._make_attached_triggers(attached_id int, relation oid) 
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    left_behind name;
+    left_behind record;
 BEGIN
     -- A restore of schemas brought them without their attachment, which had another number.
     FOR left_behind IN
-        SELECT t.tgname
+        SELECT t.tgname AS trigger, t.tgrelid AS source
           FROM pg_trigger t
           JOIN pg_proc p ON p.oid = t.tgfoid AND p.pronamespace = 'graphrag_attached'::regnamespace
-         WHERE t.tgrelid = relation AND p.proname ~ '^_changed_[0-9]+$'
+         WHERE t.tgrelid = ANY (relation || graphrag_attached._under(relation)) AND p.proname ~ '^_changed_[0-9]+$'
            AND NOT EXISTS (SELECT FROM graphrag._attached_tables a WHERE p.proname = '_changed_' || a.id)
     LOOP
-        EXECUTE format('DROP TRIGGER %I ON %s', left_behind, graphrag._lock_attached(relation, 'ACCESS EXCLUSIVE'));
+        EXECUTE format('DROP TRIGGER %I ON %s', left_behind.trigger, graphrag._lock_attached(left_behind.source, 'ACCESS EXCLUSIVE'));
     END LOOP;
     PERFORM graphrag._make_attached_function(attached_id, relation);
     PERFORM graphrag._follow_partitions(attached_id, relation);

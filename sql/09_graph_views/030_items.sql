@@ -12,7 +12,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.contexts.items:entities", query, corpus, top_k, filter, low_level_keywords)
 $$;
-COMMENT ON FUNCTION graphrag.search_entities(text, text, int, jsonb, text[]) IS 'Entities that a query is about, best first: named in it (score 1) or with a near name (cosine)';
+COMMENT ON FUNCTION graphrag.search_entities(text, text, int, jsonb, text[]) IS 'Entities that a query is about, best first: named in it (score 1), with a near name (cosine), or written like it, where no entity has the name itself: mistyped, by initials, in another script';
 
 CREATE FUNCTION graphrag.search_relationships(
     query               text,

@@ -100,13 +100,17 @@ SELECT CASE WHEN s.state IN ('behind', 'waiting', 'failing', 'dropped') THEN 'wa
 SELECT 'warning', pg_catalog.format('table %I.%I', n.nspname, c.relname),
        'has the triggers of an attachment that is not there, as after a restore without data: no document follows it',
        'Attach it with graphrag.attach_table(…), or drop its triggers graphrag_….'
-  FROM (SELECT DISTINCT t.tgrelid
+  FROM (SELECT DISTINCT t.tgrelid, t.tgfoid
           FROM pg_catalog.pg_trigger t
           JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid AND p.pronamespace = 'graphrag_attached'::pg_catalog.regnamespace
          WHERE t.tgparentid = 0 AND p.proname OPERATOR(pg_catalog.~) '^_changed_[0-9]+$'
            AND NOT EXISTS (SELECT FROM graphrag._attached_tables a WHERE p.proname = '_changed_' || a.id)) x
   JOIN pg_catalog.pg_class c ON c.oid = x.tgrelid
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ -- Of partitions their table alone.
+ WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i
+                     JOIN pg_catalog.pg_trigger t ON t.tgrelid = i.inhparent AND t.tgfoid = x.tgfoid
+                    WHERE i.inhrelid = x.tgrelid)
  UNION ALL
 SELECT 'warning', 'attached table ' || u.attached_table,
        pg_catalog.format('of corpus "%s" shows no row to %s, who may read the corpus', c.name, u.readers),

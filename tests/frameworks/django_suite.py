@@ -38,7 +38,7 @@ DATABASE = {
     "PORT": parts.port,
 }
 # Whoever else serves migrations of the app.
-ROUTER = SimpleNamespace(allow_migrate=lambda db, app_label, **hints: db != "foreign")
+ROUTER = SimpleNamespace(allow_migrate=lambda db, app_label, **hints: db != "foreign" and not hints.get("elsewhere"))
 settings.configure(
     DATABASES={
         "default": DATABASE,
@@ -54,7 +54,14 @@ settings.configure(
 django.setup()
 
 # Models are made when they are imported, of the settings.
-from pg_graphrag.integrations.django import AttachTable, BackfillTable, GraphRAGOperation, client  # noqa: E402
+from pg_graphrag.integrations.django import (  # noqa: E402
+    AttachTable,
+    BackfillTable,
+    CreateCorpus,
+    CreateGraphRAG,
+    GraphRAGOperation,
+    client,
+)
 
 from tests.frameworks.django_app.models import Article, Feature, Note  # noqa: E402
 
@@ -377,6 +384,18 @@ def test_databases_that_routers_or_their_kind_rule_out_are_left_alone(operation:
         operation.database_forwards("django_app", editor, state, state)
         operation.database_backwards("django_app", editor, state, state)
         assert editor.collected_sql == []
+
+
+def test_routers_are_given_the_hints_of_an_operation() -> None:
+    state = model_of("nowhere", "body")
+    for operation in (CreateGraphRAG(hints={"elsewhere": True}), CreateCorpus("x", hints={"elsewhere": True})):
+        text, _ = serializer_factory(operation).serialize()
+        again = eval(text, {"pg_graphrag": pg_graphrag})
+        assert again.hints == {"elsewhere": True}
+        with connection.schema_editor(collect_sql=True) as editor:
+            again.database_forwards("django_app", editor, state, state)
+            again.database_backwards("django_app", editor, state, state)
+            assert editor.collected_sql == []
 
 
 @pytest.mark.parametrize("operation", OURS, ids=repr)

@@ -9,7 +9,14 @@ from typing import Any
 
 import psycopg
 import pytest
-from llama_index.core import Document, MockEmbedding, PropertyGraphIndex, StorageContext, VectorStoreIndex
+from llama_index.core import (
+    Document,
+    MockEmbedding,
+    PropertyGraphIndex,
+    StorageContext,
+    VectorStoreIndex,
+    load_index_from_storage,
+)
 from llama_index.core.graph_stores import types
 from llama_index.core.indices.property_graph import LLMSynonymRetriever
 from llama_index.core.llms import MockLLM
@@ -176,6 +183,17 @@ def filtered(url: str) -> Iterator[Any]:
         client.create_corpus()
         context = StorageContext.from_defaults(vector_store=GraphRAGVectorStore(client))
         yield VectorStoreIndex.from_documents(DOCUMENTS, storage_context=context, embed_model=MockEmbedding(1))
+
+
+def test_an_index_that_is_persisted_is_found_where_it_is_loaded(index: Any, client: GraphRAG, tmp_path: Any) -> None:
+    index.storage_context.persist(str(tmp_path))
+    context = StorageContext.from_defaults(persist_dir=str(tmp_path), vector_store=GraphRAGVectorStore(client))
+    loaded = load_index_from_storage(context, embed_model=MockEmbedding(1))
+    (found,) = loaded.as_retriever(similarity_top_k=1).retrieve("patterns from punched cards")
+    assert found.text == TEXTS["loom"]
+    loaded.insert(Document(text="Konrad Zuse built the Z3 in Berlin.", id_="d4"))
+    (found,) = loaded.as_retriever(similarity_top_k=1).retrieve("Who built the Z3?")
+    assert found.node.ref_doc_id == "d4"
 
 
 def test_modes_and_native_queries(index: Any, client: GraphRAG, url: str, corpus: str) -> None:

@@ -68,7 +68,7 @@ KEEPER = Path(__file__).with_name("kept_readings") / "sitecustomize.py"
 # In a server's data directory it has new sessions read all texts themselves.
 REAL_MODEL = "reads_by_the_model"
 
-# Where clusters lie, and the bytes that must be free there: for four workers' and their private ones.
+# Where clusters lie, and the bytes that must be free there: for six workers' and their private ones.
 MEMORY = Path("/dev/shm")
 NEEDED_MEMORY = 4 << 30
 

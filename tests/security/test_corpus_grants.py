@@ -6,7 +6,7 @@ import pytest
 
 from tests.runtime.cluster import Cluster, Database
 from tests.security.acting import acting_as, denied, has_hint, new_role
-from tests.sql.ingest import Connection, corpus_id, keys, new_corpus, put, rows, search, value, work
+from tests.sql.ingest import Connection, corpus_id, keys, put, rows, search, searched_corpus, value, work
 
 KEYS = "SELECT array_agg(source_key ORDER BY source_key) FROM graphrag.documents"
 TEXT = "Ada Lovelace met Charles Babbage in London."
@@ -22,7 +22,7 @@ def db(reused_db: Database) -> Database:
 
 def two_corpora(db: Connection) -> tuple[str, str]:
     """A corpus with the document "mine", and one with "theirs"."""
-    mine, theirs = new_corpus(db), new_corpus(db)
+    mine, theirs = searched_corpus(db), searched_corpus(db)
     put(db, mine, "mine", TEXT)
     put(db, theirs, "theirs", TEXT)
     return mine, theirs

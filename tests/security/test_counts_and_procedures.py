@@ -7,7 +7,7 @@ import pytest
 from tests.runtime.cluster import Database
 from tests.security.acting import denied
 from tests.security.mallory import alarmed, lent
-from tests.sql.ingest import new_corpus, put, work
+from tests.sql.ingest import put, searched_corpus, work
 
 # A column that runs Mallory's function where it is compared as text.
 BAIT = """
@@ -48,7 +48,7 @@ def test_counts_are_nobodys_to_read_or_write(mallory: Database, table: str) -> N
 
 def test_the_procedures_run_nothing_that_their_callers_search_path_offers(db: Database, mallory: Database) -> None:
     mallory.execute(SHADOWS.encode())
-    corpus = new_corpus(db)
+    corpus = searched_corpus(db)
     put(db, corpus, "one", "Ada Lovelace met Charles Babbage.")
     work(db)
     db.execute("SET search_path = mallory, pg_catalog, public")

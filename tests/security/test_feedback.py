@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.runtime.cluster import Database
 from tests.security.readers import readers, session_of
-from tests.sql.ingest import STORIES, new_corpus, put_all, refused, rows, value, work
+from tests.sql.ingest import STORIES, put_all, refused, rows, searched_corpus, value, work
 
 GIVE = "SELECT graphrag.feedback(%s, 'good', %s, evidence => %s)"
 
 
 def test_a_key_of_a_hidden_document_is_refused_as_one_that_nobody_has(db: Database) -> None:
-    corpus = new_corpus(db)
+    corpus = searched_corpus(db)
     put_all(db, corpus, STORIES)
     work(db)
     db.execute("SELECT graphrag.protect(%s, $$source_key = 'ada'$$)", [corpus])
@@ -31,7 +31,7 @@ def test_a_key_of_a_hidden_document_is_refused_as_one_that_nobody_has(db: Databa
 
 
 def test_a_clone_is_closed_to_readers_of_what_it_was_made_of(db: Database) -> None:
-    corpus = new_corpus(db)
+    corpus = searched_corpus(db)
     put_all(db, corpus, STORIES)
     db.execute("SELECT graphrag.protect(%s, $$source_key = 'ada'$$)", [corpus])
     db.execute("SELECT graphrag.clone_corpus(%s, 'clone')", [corpus])
@@ -42,7 +42,7 @@ def test_a_clone_is_closed_to_readers_of_what_it_was_made_of(db: Database) -> No
 
 
 def test_a_role_gives_so_many_verdicts_a_minute_and_changes_none_of_others(db: Database) -> None:
-    corpus = new_corpus(db)
+    corpus = searched_corpus(db)
     put_all(db, corpus, STORIES)
     work(db)
     db.execute(GIVE, ["Who?", corpus, ["ada"]])
@@ -65,7 +65,7 @@ def test_a_role_gives_so_many_verdicts_a_minute_and_changes_none_of_others(db: D
 
 
 def test_a_role_is_one_voice_however_many_authors_it_names(db: Database) -> None:
-    corpus = new_corpus(db)
+    corpus = searched_corpus(db)
     put_all(db, corpus, STORIES)
     work(db)
     with readers(db, 4) as roles:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.portrait import restricted
-from tests.sql.ingest import new_corpus, put, work
+from tests.sql.ingest import put, searched_corpus, work
 
 HILLS = [f"{name} Hill" for name in "Delta Epsilon Zeta Theta Kappa Lambda Sigma Omega Omicron".split()]
 VALLEYS = [f"{name} Vale" for name in "Eta Iota Rho Tau Upsilon Chi Psi Phi Nu".split()]
@@ -60,7 +60,7 @@ def look(session: psycopg.Connection[Any], corpus: str, filter_: str | None = No
 @pytest.mark.parametrize("how", ["protect", "policy", "filter"])
 @pytest.mark.parametrize("swap", SWAPS)
 def test_what_hidden_documents_are_called_is_in_no_walk(db: Database, swap: str, how: str) -> None:
-    corpus = new_corpus(db)
+    corpus = searched_corpus(db)
     for key, (title, text) in VISIBLE.items():
         put(db, corpus, key, text, title=title, metadata={"open": True})
 

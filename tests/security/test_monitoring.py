@@ -10,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import Database
 from tests.security.acting import new_role
-from tests.sql.ingest import Connection, new_corpus, put, refused, rows, work
+from tests.sql.ingest import Connection, put, refused, rows, searched_corpus, work
 
 WORD = "zanzibar"
 WATCHED = (
@@ -36,7 +36,7 @@ ERRORS = (
 @pytest.fixture(scope="module")
 def watched(module_db: Database) -> Database:
     """A corpus whose every text says the word, with a job failed by each kind of error."""
-    corpus = new_corpus(module_db, query_log=True)
+    corpus = searched_corpus(module_db, query_log=True)
     for number in range(len(ERRORS) + 2):
         put(module_db, corpus, f"{WORD} {number}", f"Ada {WORD.title()} wrote of {WORD} {number}.", title=WORD)
     work(module_db)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.readers import readers, session_of
-from tests.sql.ingest import STORIES, corpus_id, new_corpus, put_all, refused, rows, value, work
+from tests.sql.ingest import STORIES, corpus_id, put_all, refused, rows, searched_corpus, value, work
 
 LOG = "SELECT graphrag.log_query('x', %s, 'search', 'bm25', 1)"
 
@@ -18,7 +18,7 @@ def entries(db: Database, corpus: str) -> int:
 
 
 def test_the_log_of_a_corpus_that_a_reader_cannot_see_is_closed_to_him(db: Database) -> None:
-    seen, hidden = (new_corpus(db, query_log=True) for _ in range(2))
+    seen, hidden = (searched_corpus(db, query_log=True) for _ in range(2))
     for corpus in (seen, hidden):
         put_all(db, corpus, STORIES)
     work(db)
@@ -31,7 +31,7 @@ def test_the_log_of_a_corpus_that_a_reader_cannot_see_is_closed_to_him(db: Datab
 
 
 def test_a_role_cannot_push_others_out_of_the_log(module_db: Database) -> None:
-    corpus = new_corpus(module_db, query_log=True)
+    corpus = searched_corpus(module_db, query_log=True)
     with readers(module_db, 2) as (alice, bob):
         many = LOG.replace("SELECT graphrag", "SELECT count(*) FILTER (WHERE graphrag").replace("1)", "1))")
         with session_of(module_db, alice) as session:
@@ -48,7 +48,7 @@ def test_a_role_cannot_push_others_out_of_the_log(module_db: Database) -> None:
 
 @pytest.mark.parametrize("kind", ["ask", "ask_stream"])
 def test_nobody_but_the_owner_claims_to_have_asked(module_db: Database, kind: str) -> None:
-    corpus = new_corpus(module_db, query_log=True)
+    corpus = searched_corpus(module_db, query_log=True)
     with readers(module_db, 1) as (alice,), session_of(module_db, alice) as session:
         diag = refused(session, "SELECT graphrag.log_query('x', %s, %s, 'bm25', 1)", corpus, kind)
     assert (diag.sqlstate, bool(diag.message_hint)) == ("22023", True)
@@ -59,7 +59,7 @@ def test_nobody_but_the_owner_claims_to_have_asked(module_db: Database, kind: st
     ("milliseconds", "entities"), [("NaN", 1), ("Infinity", 1), ("-Infinity", 1), (-1, 1), (None, 1), (1, -1)]
 )
 def test_no_entry_spoils_the_statistics(module_db: Database, milliseconds: Any, entities: int) -> None:
-    corpus = new_corpus(module_db, query_log=True)
+    corpus = searched_corpus(module_db, query_log=True)
     sql = "SELECT graphrag.log_query('x', %s, 'search', 'bm25', %s::float8, %s)"
     with readers(module_db, 1) as (alice,), session_of(module_db, alice) as session:
         diag = refused(session, sql, corpus, milliseconds, entities)
@@ -67,7 +67,7 @@ def test_no_entry_spoils_the_statistics(module_db: Database, milliseconds: Any, 
 
 
 def test_who_logs_is_the_role_that_logged_in_whatever_it_acts_as(module_db: Database) -> None:
-    corpus = new_corpus(module_db, query_log=True)
+    corpus = searched_corpus(module_db, query_log=True)
     with readers(module_db, 1) as (alice,), session_of(module_db, alice) as session:
         assert value(session, LOG, corpus) is True
     assert rows(

@@ -13,7 +13,7 @@ from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.security.readers import acting_as, readers, session_of
 from tests.sql.asking import ANSWER, ask, is_keywords, lines, stories, stream, understand, warnings
-from tests.sql.ingest import STORIES, Connection, corpus_id, new_corpus, put_all, rows, search, work
+from tests.sql.ingest import STORIES, Connection, corpus_id, put_all, rows, search, searched_corpus, work
 from tests.sql.llm import provider
 from tests.sql.themes import points, task
 
@@ -140,7 +140,7 @@ $$"""
 
 def test_texts_that_another_role_had_embedded_are_embedded_again(module_db: Database, endpoint: Endpoint) -> None:
     name = provider(module_db, endpoint, price_input=1)
-    corpus = new_corpus(
+    corpus = searched_corpus(
         module_db, llm={"provider": name, "model": "m"}, embedding={"provider": name, "model": "e", "dimensions": 8}
     )
     put_all(module_db, corpus, STORIES)

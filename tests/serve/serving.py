@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import httpx2
 from pg_graphrag.beside.serve.callers import Caller, Callers, Proxy, _hash
@@ -27,6 +28,11 @@ class Serving:
     """A server that runs: `url`, and a client with a token."""
 
     url: str
+
+    @property
+    def cookie(self) -> str:
+        """Name of the session's cookie."""
+        return f"pg_graphrag_{urlsplit(self.url).port}"
 
     def client(self, token: str | None = TOKEN, **options: Any) -> httpx2.Client:
         """Return a client; with no token for None."""

@@ -43,7 +43,7 @@ QUESTIONS = (
 @pytest.fixture(scope="module")
 def manual(runtime: Runtime, module_db: Database) -> Iterator[Serving]:
     folder = runtime.root / f"usr/share/doc/postgresql-doc-{POSTGRES}/html"
-    module_db.execute("SELECT graphrag.create_corpus('manual', '{\"communities\": false}')")
+    module_db.execute("SELECT graphrag.create_corpus('manual')")
     with GraphRAG(module_db.url, "manual") as rag:
         for page in PAGES:
             rag.insert(item for item in read(folder / f"{page}.html", page) if isinstance(item, Document))
@@ -78,3 +78,71 @@ def test_ten_questions_are_answered(manual: Serving) -> None:
             return wrong
 
     assert asyncio.run(main()) == []
+
+
+async def counted(url: str, task: Any) -> int:
+    """Have the script do a task with the tools of `url`; return how many calls it took."""
+    calls = 0
+
+    async def use(tool: str, **arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return await call(client, tool, **arguments)
+
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as http, mcp_client(url, http) as client:
+        await task(use)
+    return calls
+
+
+async def see_the_whole(use: Any) -> None:
+    """What is it about? Themes and entities of a context of the whole."""
+    assert (await use("status"))["indexed"] == len(PAGES)
+    context = await use("context", query="What are the main themes?", mode="graph_global")
+    assert all(word in context["text"] for word in ("index", "B-tree"))
+
+
+async def read_around_a_hit(use: Any) -> None:
+    """What stands before and behind the passage on covering indexes?"""
+    (hit,) = (await use("search", query="What is a covering index designed for?", limit=1))["results"]
+    start = max(0, hit["offset"] - 200)
+    length = hit["offset"] + hit["length"] + 200 - start
+    page = await use("read_document", document_id=hit["document_id"], offset=start, limit=min(length, 8000))
+    assert page["source_key"] == "indexes-index-only-scans"
+    assert hit["excerpt"].removesuffix(" …") in page["content"]
+
+
+async def know_an_entity_by_a_rough_name(use: Any) -> None:
+    """What is a "mutlicolumn index" related to?"""
+    found = (await use("find_entity", name="mutlicolumn index"))["entities"]
+    assert found[0]["name"].lower() in ("multicolumn index", "multicolumn indexes")
+    near = await use("neighbors", entity=found[0]["name"])
+    assert all(row["relationship"] for row in near["neighbors"])
+    assert near["neighbors"]
+
+
+async def connect_two(use: Any) -> None:
+    """How do GIN and bitmaps hang together, whose names are known roughly?"""
+    one, other = [(await use("find_entity", name=name, limit=1))["entities"][0]["name"] for name in ("gin", "B tree")]
+    way = await use("path", source=one, target=other)
+    assert [way["entities"][0]["name"], way["entities"][-1]["name"]] == [one, other]
+    assert all(step["relationship"] for step in way["steps"])
+
+
+async def list_a_part(use: Any) -> None:
+    """Which documents on expressions and partial indexes are there?"""
+    listed = await use("list_documents", prefix="indexes-partial")
+    assert [row["source_key"] for row in listed["documents"]] == ["indexes-partial"]
+    keys: list[str] = []
+    page: dict[str, Any] = {"next": 0}
+    while page["next"] is not None:
+        page = await use("list_documents", prefix="indexes-", after=page["next"], limit=6)
+        keys += [row["source_key"] for row in page["documents"]]
+    assert sorted(keys) == sorted(PAGES)
+
+
+@pytest.mark.parametrize(
+    "task", [see_the_whole, read_around_a_hit, know_an_entity_by_a_rough_name, connect_two, list_a_part]
+)
+def test_a_task_takes_at_most_three_calls(manual: Serving, task: Any) -> None:
+    assert asyncio.run(counted(manual.url, task)) <= 3

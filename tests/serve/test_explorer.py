@@ -46,6 +46,7 @@ ARGUMENTS = (
 READER = "token-of-who-may-read"
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 JAPANESE = "東京タワーは1958年に完成した。高さは333メートルである。設計者は内藤多仲である。"
+FIRST_VIEW = 150_000
 LARGEST_VIEW = 600_000
 # Of ./quickstart's chapters, those that the rows name most. All its rows are loaded: they make the graph what it is.
 CHAPTERS = ("backup", "textsearch", "wal")
@@ -179,7 +180,7 @@ def test_the_first_view_is_small_and_soon_there(browser: Any, explored: Serving)
     page.on("response", lambda reply: sizes.append(len(reply.body())))
     page.goto(f"{explored.url}/#token={TOKEN}")
     page.wait_for_selector("#question")
-    assert sum(sizes) < LARGEST_VIEW
+    assert sum(sizes) < FIRST_VIEW
     # No token is left in the address.
     assert "token" not in page.url
     page.goto("about:blank")
@@ -191,11 +192,10 @@ def test_the_first_view_is_small_and_soon_there(browser: Any, explored: Serving)
 def test_the_whole_page_with_its_graph_is_small() -> None:
     from pg_graphrag.beside.serve.app import STATIC
 
-    assert (
-        sum(path.stat().st_size for path in STATIC.rglob("*.*s*") if path.suffix in (".js", ".css", ".html"))
-        < LARGEST_VIEW
-    )
-    for library in ("sigma", "graphology", "forceatlas2"):
+    met_later = ("markdown-it", "katex", "mermaid")
+    files = [path for path in STATIC.rglob("*.*s*") if path.suffix in (".js", ".css", ".html")]
+    assert sum(path.stat().st_size for path in files if not path.name.startswith(met_later)) < LARGEST_VIEW
+    for library in ("sigma", "graphology", "forceatlas2", *met_later):
         assert "Permission is hereby granted" in (STATIC / f"vendor/{library}.LICENSE.txt").read_text()
 
 
@@ -220,7 +220,7 @@ def test_an_answer_cites_sentences_and_shows_why_it_holds(opened: Open) -> None:
     assert "Ada Lovelace" in page.inner_text("#sentence")
     picture(page, "answer")
     page.keyboard.press("Escape")
-    page.click("#why")
+    page.click(".why")
     until(page, "document.querySelector('#legend')?.textContent.startsWith('Why')")
     until(page, "document.documentElement.dataset.arranged")
     page.wait_for_timeout(300)
@@ -228,6 +228,8 @@ def test_an_answer_cites_sentences_and_shows_why_it_holds(opened: Open) -> None:
     assert page.inner_text("#side h3 >> nth=0") == QUESTION
     page.click("#side .link >> text=/^\\[1\\]/")
     page.wait_for_selector("#panel .chunk")
+    page.reload()
+    page.wait_for_selector(f"#side h3:text-is('{QUESTION}')")
 
 
 def test_verdicts_on_answers_and_passages_grow_into_the_golden_set(
@@ -250,23 +252,6 @@ def test_verdicts_on_answers_and_passages_grow_into_the_golden_set(
         (QUESTION, ["ada"], 1, 0),
         ("Who admired Ada Lovelace in London?", ["ada"], 0, 1),
     ]
-
-
-def test_without_a_model_the_passages_are_there_all_the_same(
-    opened: Open, module_endpoint: Endpoint, module_db: Database
-) -> None:
-    module_db.execute("SELECT graphrag.create_corpus('without a model')")
-    put(module_db, "without a model", "kestrel", "The Kestrel engine burns methane.")
-    module_db.execute("CALL graphrag.process_jobs()")
-    page = opened()
-    page.select_option("#corpus", "without a model")
-    page.fill("#question", "What does the Kestrel burn?")
-    page.click("#ask")
-    page.wait_for_selector(".hits li")
-    assert "model" in page.inner_text("#results .error")
-
-    page.reload()
-    page.wait_for_selector(f"#side h3:text-is('{QUESTION}')")
 
 
 def drawn(page: Any, condition: str = "true") -> None:
@@ -598,8 +583,8 @@ def test_every_view_of_the_quickstarts_corpus_is_drawn(opened: Open, manual: str
     spent.on("path")
     page.click("[data-view=documents]")
     page.wait_for_selector("#progress:has-text('1,')")
-    page.click("button:text-is('More')")
-    until(page, "document.querySelectorAll('#documents tbody tr').length === 100")
+    page.click("button:text-is('Next')")
+    page.wait_for_selector(".pages:has-text('2 of ')")
     page.fill("[aria-label='Key or title']", "checkpoint_timeout")
     page.wait_for_selector("#documents tbody tr:has-text('checkpoint_timeout'):only-child")
     picture(page, "manual-documents")
@@ -665,14 +650,16 @@ def test_files_are_uploaded_and_their_progress_shown(opened: Open, module_db: Da
     module_db.execute("CALL graphrag.process_jobs()")
     page.wait_for_selector("#progress:has-text('2 indexed')")
     page.on("dialog", lambda dialog: dialog.accept())
-    page.click("[aria-label='Delete 塔']")
-    page.wait_for_selector(".toast:has-text('Deleted')")
+    page.check("[aria-label='Choose 塔']")
+    page.click("#delete")
+    page.wait_for_selector(".toast:has-text('1 document deleted')")
+    page.wait_for_selector("#documents tr:has-text('塔')", state="detached")
 
 
 def test_text_without_spaces_is_marked_by_the_sentence(opened: Open) -> None:
     page = opened()
     page.fill("#question", "東京タワーの高さは何メートルか")
-    page.press("#question", "Enter")
+    page.press("#question", "Control+Enter")
     page.click(".hits .title:text-is('東京タワー')")
     assert page.inner_text("#sentence") == "高さは333メートルである。"
     picture(page, "japanese")
@@ -681,7 +668,7 @@ def test_text_without_spaces_is_marked_by_the_sentence(opened: Open) -> None:
 def test_keys_do_what_the_mouse_does(opened: Open) -> None:
     page = opened()
     page.keyboard.type("Who broke Enigma?")
-    page.keyboard.press("Enter")
+    page.keyboard.press("Control+Enter")
     page.wait_for_selector(".hits li")
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("j")
@@ -705,7 +692,7 @@ def test_dark_on_a_phone(opened: Open) -> None:
     page.click("#search")
     page.wait_for_selector(".hits li")
     picture(page, "phone")
-    for view in ("search", "graph", "documents", "curation"):
+    for view in ("ask", "graph", "documents", "curation"):
         page.click(f"[data-view={view}]")
         page.wait_for_timeout(400)
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
@@ -723,7 +710,7 @@ def test_controls_have_names_and_texts_stand_out(opened: Open, scheme: str) -> N
     page.fill("#question", "Who broke Enigma?")
     page.click("#search")
     page.wait_for_selector(".hits li")
-    for view in ("search", "graph", "documents", "curation"):
+    for view in ("ask", "graph", "documents", "curation"):
         page.click(f"[data-view={view}]")
         page.wait_for_timeout(500)
         problems = page.evaluate(AUDIT)
@@ -749,14 +736,25 @@ def test_texts_of_documents_are_never_markup(opened: Open, module_db: Database) 
     assert page.query_selector("main img, main script, main b, #panel img") is None
 
 
-def test_who_has_no_token_gets_a_form_and_nothing_else(browser: Any, explored: Serving) -> None:
+def test_who_is_not_signed_in_gets_a_form_and_then_what_was_asked_for(browser: Any, explored: Serving) -> None:
     context = browser.new_context()
     page = context.new_page()
-    page.goto(explored.url)
+    page.goto(f"{explored.url}/#/default/documents?status=failed")
     page.fill("[name=token]", "wrong-token-of-somebody")
     page.click("form button")
-    page.wait_for_selector("[role=alert]:has-text('not known')")
+    page.wait_for_selector("[role=alert]:has-text('That is not right')")
+    picture(page, "sign-in")
     page.fill("[name=token]", TOKEN)
     page.click("form button")
-    page.wait_for_selector("#question")
+    page.wait_for_selector("#documents:has-text('No document fits')")
+    page.click(".who summary")
+    page.click(".who button:text-is('Sign out')")
+    page.wait_for_selector("[name=token]")
+    # What the session's end takes from the page, signing in gives back.
+    page.fill("[name=token]", TOKEN)
+    page.click("form button")
+    page.wait_for_selector("#documents")
+    context.clear_cookies()
+    page.click("[data-view=curation]")
+    page.wait_for_selector("[role=alert]:has-text('Your session has ended')")
     context.close()

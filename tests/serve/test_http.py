@@ -99,6 +99,36 @@ def test_documents_are_listed_in_pages_and_read_in_parts(server: Serving) -> Non
         assert client.get("/api/documents/999999").status_code == 404
 
 
+def test_documents_are_sorted_filtered_and_deleted_together(server: Serving, module_db: Database) -> None:
+    module_db.execute("SELECT graphrag.create_corpus('shelf', '{\"communities\": false}')")
+    texts = {"b": "Short.", "a": "The Kestrel engine burns methane.", "c": "The harbour has a crane."}
+    with server.client() as client:
+        new = [{"source_key": key, "content": text} for key, text in texts.items()]
+        client.post("/api/documents", json={"corpus": "shelf", "documents": new})
+
+        def listed(**query: Any) -> tuple[list[str], int]:
+            page = client.get("/api/documents", params={"corpus": "shelf", **query}).json()
+            return [row["source_key"] for row in page["documents"]], page["total"]
+
+        assert listed(sort="key") == (["a", "b", "c"], 3)
+        assert listed(sort="key", descending=True, limit=2) == (["c", "b"], 3)
+        assert listed(sort="size", offset=2, limit=2) == (["a"], 3)
+        assert listed(status="pending", text="A")[1] == 1
+        assert listed(status="failed") == ([], 0)
+        assert client.get("/api/documents", params={"sort": "d.content"}).status_code == 400
+        numbers = {
+            row["source_key"]: row["document_id"]
+            for row in client.get("/api/documents", params={"corpus": "shelf"}).json()["documents"]
+        }
+        gone = {"corpus": "shelf", "documents": [numbers["a"], numbers["b"], 2**62]}
+        assert client.post("/api/documents/delete", json=gone).json() == {"deleted": 2}
+        assert listed() == (["c"], 1)
+        # Of another corpus' numbers none is deleted.
+        assert client.post("/api/documents/delete", json={"documents": [numbers["c"]]}).json() == {"deleted": 0}
+        assert client.post("/api/documents/reindex", json={"corpus": "shelf"}).json() == {"queued": 1}
+        assert client.post("/api/documents/retry", json={"corpus": "shelf"}).json() == {"queued": 0}
+
+
 def test_status_says_how_far_it_is(server: Serving) -> None:
     with server.client() as client:
         assert client.get("/api/status").json()["indexed"] == len(STORIES)
@@ -226,7 +256,7 @@ def test_a_curation_is_made_and_undone(server: Serving) -> None:
         assert client.delete(f"/api/curations/{number}").status_code == 409
         assert client.delete("/api/curations/999999").status_code == 404
         bad = client.post("/api/curations", json={"kind": "drop_corpus", "arguments": {}})
-        assert (bad.status_code, bad.json()["error"]["code"]) == (400, "22023")
+        assert (bad.status_code, bad.json()["code"]) == (400, "22023")
 
 
 def test_files_become_documents(server: Serving, module_db: Database) -> None:
@@ -292,7 +322,8 @@ def test_a_bad_search_is_refused_with_its_reason(
 ) -> None:
     with server.client() as client:
         reply = client.post("/api/search", json=body)
-        error = reply.json()["error"]
-        assert reply.status_code == status, error
-        assert code is None or error["code"] == code
-        assert error["message"]
+        problem = reply.json()
+        assert reply.headers["content-type"] == "application/problem+json"
+        assert reply.status_code == problem["status"] == status, problem
+        assert code is None or problem["code"] == code
+        assert problem["detail"] and problem["title"] and problem["type"] == "about:blank"

@@ -7,10 +7,12 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import httpx2
 import pytest
+from pg_graphrag.ground.mode_names import MODES
 
 from tests.runtime.cluster import PROJECT, Database
 from tests.serve.serving import TOKEN, Serving, mcp_client, serving
@@ -20,14 +22,16 @@ from tests.sql.ingest import STORIES
 if TYPE_CHECKING:
     from mcp.client.client import Client
 
-READING = {"corpora", "status", "search", "ask", "context", "neighbors", "read_document"}
+READING = {"corpora", "status", "search", "ask", "context", "find_entity", "neighbors", "path", "list_documents"} | {
+    "read_document"
+}
 WRITING = {"insert", "curate", "undo_curation", "cypher"}
 Talk: TypeAlias = "Callable[[Client], Awaitable[None]]"
 
 
-def over_http(url: str, talk: Talk, token: str = TOKEN) -> None:
+def over_http(url: str, talk: Talk, token: str | None = TOKEN) -> None:
     async def main() -> None:
-        headers = {"authorization": f"Bearer {token}"}
+        headers = {"authorization": f"Bearer {token}"} if token else {}
         async with httpx2.AsyncClient(headers=headers, timeout=60) as http, mcp_client(url, http) as client:
             await talk(client)
 
@@ -57,6 +61,135 @@ def test_tools_are_annotated(server: Serving) -> None:
             assert tool.annotations is not None
             assert tool.annotations.read_only_hint is (name in READING | {"cypher"})
             assert "ctx" not in tool.input_schema["properties"]
+            assert tool.output_schema is not None
+            assert tool.output_schema["properties"], name
+
+    over_http(server.url, talk)
+
+
+def test_the_modes_are_named_with_their_meaning_and_keys_with_how_to_filter(server: Serving) -> None:
+    async def talk(client: Client) -> None:
+        tools = {tool.name: tool.input_schema["properties"] for tool in (await client.list_tools()).tools}
+        assert all(tools[name]["mode"]["enum"] == list(MODES) for name in ("search", "context", "ask"))
+        assert all(f"{mode}: " in tools["search"]["mode"]["description"] for mode in MODES)
+        for name in ("search", "context", "ask", "find_entity", "neighbors"):
+            assert '{"$source_key": {"$prefix": "a/"}}' in str(tools[name]["filter"])
+            assert "filter" in tools[name]
+
+    over_http(server.url, talk)
+
+
+def test_a_filter_by_key_holds_in_every_tool_that_has_one(server: Serving) -> None:
+    async def talk(client: Client) -> None:
+        for key in ({"$source_key": "enigma"}, {"$source_key": {"$prefix": "enig"}}):
+            hits = await call(client, "search", query="Who wrote notes?", mode="naive", filter=key)
+            assert {hit["source_key"] for hit in hits["results"]} == {"enigma"}
+            packed = await call(client, "context", query="Who wrote notes?", mode="naive", filter=key)
+            assert {row["source_key"] for row in packed["references"]} == {"enigma"}
+            found = await call(client, "find_entity", name="Ada Lovelace", filter=key)
+            assert "Ada Lovelace" not in {entity["name"] for entity in found["entities"]}
+
+    over_http(server.url, talk)
+
+
+def test_a_hit_says_where_it_stands(server: Serving, module_db: Database) -> None:
+    module_db.execute("SELECT graphrag.create_corpus('pages')")
+    content = "The Kestrel engine burns methane.\f" + "Filler of the second page. " * 200 + "\fThe Heron flew in 2011."
+    module_db.execute(
+        "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES ('pages', 'k', %s)", [content]
+    )
+    module_db.execute("CALL graphrag.process_jobs()")
+
+    async def talk(client: Client) -> None:
+        hits = await call(client, "search", corpus="pages", query="When did the Heron fly?", mode="bm25", limit=1)
+        (hit,) = hits["results"]
+        passage = content[hit["offset"] : hit["offset"] + hit["length"]]
+        assert passage.endswith("The Heron flew in 2011.")
+        assert passage.startswith(hit["excerpt"].removesuffix(" …"))
+        assert hit["pages"].endswith("3")
+        place = {"document_id": hit["document_id"], "offset": hit["offset"], "limit": hit["length"]}
+        assert (await call(client, "read_document", corpus="pages", **place))["content"] == passage
+
+    over_http(server.url, talk)
+
+
+def test_a_citation_says_where_it_stands(server: Serving) -> None:
+    async def talk(client: Client) -> None:
+        answer = await call(client, "ask", question="What did Ada Lovelace write on the Analytical Engine?")
+        (cited,) = answer["citations"]
+        place = {"document_id": cited["document_id"], "offset": cited["offset"], "limit": cited["length"]}
+        part = await call(client, "read_document", **place)
+        assert part["content"] in STORIES[cited["source_key"]]
+        assert cited["length"] == len(part["content"])
+
+    over_http(server.url, talk)
+
+
+@pytest.mark.parametrize("name", ["ada lovelace", "Ada Lovelase", "ADA  LOVELACE", "Ада Лавлейс", "エイダ・ラブレース"])
+def test_an_entity_is_found_by_a_rough_name(server: Serving, name: str) -> None:
+    async def talk(client: Client) -> None:
+        found = await call(client, "find_entity", name=name)
+        best = found["entities"][0]
+        assert (best["name"], best["entity_id"] > 0) == ("Ada Lovelace", True)
+
+    over_http(server.url, talk)
+
+
+def test_an_alias_leads_to_its_entity_in_every_tool_of_names(server: Serving) -> None:
+    async def talk(client: Client) -> None:
+        curation = await call(
+            client, "curate", kind="rename_entity", arguments={"entity": "Charles Babbage", "new_name": "C. B."}
+        )
+        assert (await call(client, "find_entity", name="Charles Babbage"))["entities"][0]["name"] == "C. B."
+        way = await call(client, "path", source="Charles Babbage", target="Ada Lovelace")
+        assert way["entities"][0]["name"] == "C. B."
+        await call(client, "undo_curation", curation=curation["curation"])
+
+    over_http(server.url, talk)
+
+
+def test_a_path_has_its_sentences_and_what_has_none_says_so(server: Serving, module_db: Database, corpus: str) -> None:
+    curation = module_db.execute("SELECT graphrag.create_entity('Antipodes', %s)", [corpus]).fetchone()
+
+    async def talk(client: Client) -> None:
+        way = await call(client, "path", source="Ada Lovelace", target="Charles Babbage")
+        names = [entity["name"] for entity in way["entities"]]
+        assert (names[0], names[-1]) == ("Ada Lovelace", "Charles Babbage")
+        assert [(step["source"], step["target"]) for step in way["steps"]] == list(pairwise(names))
+        assert all(step["relationship"] for step in way["steps"])
+        assert (await call(client, "path", source="Ada Lovelace", target="Antipodes")) == {"entities": [], "steps": []}
+        for tool, names_ in (
+            ("path", {"source": "Ada Lovelase", "target": "Enigma"}),
+            ("neighbors", {"entity": "Ada Lovelase"}),
+        ):
+            assert "There are Ada Lovelace" in await error_of(client, tool, **names_)
+
+    over_http(server.url, talk)
+    module_db.execute("SELECT graphrag.undo_curation(%s)", curation)
+
+
+def test_documents_are_listed_by_key_and_metadata_in_pages(server: Serving, module_db: Database) -> None:
+    module_db.execute("SELECT graphrag.create_corpus('listed')")
+    module_db.execute(
+        "INSERT INTO graphrag.documents (corpus, source_key, content, metadata)"
+        " SELECT 'listed', f || '/' || n, 'Text.', jsonb_build_object('n', n)"
+        "   FROM unnest('{notes,100%,100x}'::text[]) f, generate_series(1, 3) n"
+    )
+
+    async def talk(client: Client) -> None:
+        async def keys(**arguments: Any) -> list[str]:
+            listed = await call(client, "list_documents", corpus="listed", **arguments)
+            return [row["source_key"] for row in listed["documents"]]
+
+        assert await keys(prefix="notes/") == ["notes/1", "notes/2", "notes/3"]
+        assert await keys(prefix="100%/") == ["100%/1", "100%/2", "100%/3"]
+        assert await keys(metadata={"n": 2}) == ["notes/2", "100%/2", "100x/2"]
+        first = await call(client, "list_documents", corpus="listed", limit=5)
+        rest = await call(client, "list_documents", corpus="listed", after=first["next"])
+        assert (len(first["documents"]), len(rest["documents"]), rest["next"]) == (5, 4, None)
+        assert "prefix" in await error_of(
+            client, "list_documents", corpus="listed", metadata={"$source_key": "notes/1"}
+        )
 
     over_http(server.url, talk)
 
@@ -146,9 +279,28 @@ def test_without_the_flag_nothing_changes_and_without_a_token_nobody_enters(modu
             assert {tool.name for tool in (await client.list_tools()).tools} == READING
 
         over_http(server.url, talk)
-        with pytest.raises(BaseException, match=r"401|Unauthorized|unhandled") as caught:
-            over_http(server.url, talk, token="wrong")
-        assert "AssertionError" not in repr(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("token", "said", "named"),
+    [
+        ("wrong", "the token is not known", ', error="invalid_token", error_description="the token is not known"'),
+        (None, "this request has no token", ""),
+    ],
+)
+def test_a_wrong_token_reads_as_such(server: Serving, token: str | None, said: str, named: str) -> None:
+    async def talk(_: Client) -> None:
+        raise AssertionError("it was let in")
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        over_http(server.url, talk, token)
+    error: BaseException = caught.value
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert str(error) == f"{said}. Send the header Authorization: Bearer TOKEN."
+    with server.client(token) as client:
+        reply = client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert (reply.status_code, reply.headers["www-authenticate"]) == (401, f'Bearer realm="pg_graphrag"{named}')
 
 
 def test_standard_input_and_output(module_db: Database, corpus: str) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pytest
 from pg_graphrag.beside.serve.answers import marks
 
 from tests.endpoint import Endpoint
-from tests.serve.serving import TOKEN, Serving
+from tests.runtime.cluster import Database
+from tests.serve.serving import TOKEN, Serving, serving
+from tests.sql import asking
 from tests.sql.asking import ANSWER
+from tests.sql.ingest import STORIES, put_all, searched_corpus, work
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -29,7 +34,7 @@ def client(server: Serving) -> Iterator[OpenAI]:
 
 def test_a_model_for_each_corpus_and_mode(client: OpenAI, corpus: str) -> None:
     names = [model.id for model in client.models.list()]
-    assert {corpus, f"{corpus}:hybrid", f"{corpus}:bm25", f"{corpus}:drift"} <= set(names)
+    assert {corpus, f"{corpus}:hybrid", f"{corpus}:bm25", f"{corpus}:drift", f"{corpus}:sources"} <= set(names)
     assert client.models.retrieve(f"{corpus}:bm25").id == f"{corpus}:bm25"
     import openai
 
@@ -73,19 +78,194 @@ def test_an_answer_streams(client: OpenAI, corpus: str) -> None:
     assert [reason for reason in reasons if reason] == ["stop"]
 
 
-def test_the_conversation_and_the_form_reach_the_model(client: OpenAI, corpus: str, module_endpoint: Endpoint) -> None:
+def test_the_conversation_and_instructions_of_any_length_reach_the_model(
+    client: OpenAI, corpus: str, module_endpoint: Endpoint
+) -> None:
+    told = "Answer as a sailor does. " * 2000
+    long_ago = [{"role": role, "content": "x" * 5000} for _ in range(60) for role in ("user", "assistant")]
     client.chat.completions.create(
         model=corpus,
         messages=[
-            {"role": "system", "content": "one short line"},
+            {"role": "system", "content": told},
+            *long_ago,
             {"role": "user", "content": "Who was Ada?"},
-            {"role": "assistant", "content": "A mathematician."},
+            {"role": "assistant", "content": "A mathematician. [1]\n\n---\n[1] [Ada](http://a/#/b)"},
             {"role": "user", "content": "What did she write?"},
         ],
     )
     asked = module_endpoint.requests[-1]
-    assert {"role": "assistant", "content": "A mathematician."} in asked.messages
-    assert "one short line" in asked.text
+    assert {"role": "assistant", "content": "A mathematician. [1]"} in asked.messages
+    assert told[:30_000] in asked.messages[-1]["content"]
+    assert asked.text.count("x" * 5000) in (4, 5, 6)
+
+
+def test_what_programs_leave_open_they_may_say(client: OpenAI, corpus: str) -> None:
+    nothing = dict.fromkeys(
+        ("stream", "n", "max_tokens", "stop", "stream_options", "response_format", "tools", "temperature")
+    )
+    completion = client.chat.completions.create(
+        model=corpus, messages=[{"role": "user", "content": QUESTION}], extra_body=nothing
+    )
+    assert completion.choices[0].message.content == ANSWER
+
+
+def test_the_text_ends_where_it_is_to(client: OpenAI, corpus: str, module_endpoint: Endpoint) -> None:
+    messages = [{"role": "user", "content": QUESTION}]
+    for stream in (False, True):
+        reply = client.chat.completions.create(
+            model=corpus, messages=messages, stop=["on the", "Babbage"], stream=stream
+        )
+        if stream:
+            choices = [choice for chunk in reply for choice in chunk.choices]
+            text, reason = "".join(choice.delta.content or "" for choice in choices), choices[-1].finish_reason
+        else:
+            text, reason = reply.choices[0].message.content, reply.choices[0].finish_reason
+        assert (text, reason) == (ANSWER.partition("on the")[0], "stop")
+    client.chat.completions.create(model=corpus, messages=messages, max_tokens=70)
+    assert module_endpoint.requests[-1].body["max_tokens"] == 70
+    client.chat.completions.create(model=corpus, messages=messages, max_completion_tokens=80)
+    assert module_endpoint.requests[-1].body["max_tokens"] == 80
+
+
+def test_what_the_models_limit_cut_off_says_so(client: OpenAI, corpus: str, module_endpoint: Endpoint) -> None:
+    long = "Ada Lovelace wrote notes [1]. They were read by few. " * 2
+    module_endpoint.reply(lambda messages: asking.lines(messages) if asking.is_keywords(messages) else long)
+    module_endpoint.misbehave("cut_off", when=lambda request: "<documents-" in request.text)
+    messages = [{"role": "user", "content": f"{QUESTION} Be brief."}]
+    try:
+        completion = client.chat.completions.create(model=corpus, messages=messages, max_tokens=90)
+    finally:
+        module_endpoint.reply(asking.lines)
+    assert completion.choices[0].finish_reason == "length"
+
+
+def test_a_stream_says_what_it_used_where_asked(client: OpenAI, corpus: str) -> None:
+    messages = [{"role": "user", "content": QUESTION}]
+    stream = client.chat.completions.create(
+        model=corpus, messages=messages, stream=True, stream_options={"include_usage": True}
+    )
+    *chunks, last = list(stream)
+    assert all(chunk.usage is None for chunk in chunks)
+    assert last.choices == []
+    assert last.usage is not None
+    assert last.usage.prompt_tokens > last.usage.completion_tokens > 0
+    without = client.chat.completions.create(model=corpus, messages=messages, stream=True)
+    assert all(chunk.usage is None and chunk.choices for chunk in without)
+
+
+def test_an_answer_is_parsed_as_the_asked_type(client: OpenAI, corpus: str, module_endpoint: Endpoint) -> None:
+    from pydantic import BaseModel
+
+    class Part(BaseModel):
+        number: int
+
+    class Work(BaseModel):
+        title: str
+        parts: list[Part]
+
+    told: dict[str, Any] = {"sources": [1], "answer": {"title": "Notes [1]", "parts": [{"number": 7}]}}
+
+    def reply(body: dict[str, Any]) -> str:
+        return asking.lines(body["messages"]) if asking.is_keywords(body["messages"]) else json.dumps(told)
+
+    module_endpoint.reply_to_body(reply)
+    try:
+        messages = [{"role": "user", "content": "Which work is Ada's?"}]
+        message = (
+            client.chat.completions.parse(model=corpus, messages=messages, response_format=Work).choices[0].message
+        )
+        assert message.parsed == Work(title="Notes [1]", parts=[Part(number=7)])
+        sent = module_endpoint.requests[-1].body["response_format"]["json_schema"]["schema"]
+        assert "Part" in sent["$defs"]
+        told["answer"] = {"any": "object"}
+        completion = client.chat.completions.create(
+            model=corpus,
+            messages=[{"role": "user", "content": "Which object?"}],
+            response_format={"type": "json_object"},
+            stream=True,
+        )
+        text = "".join(choice.delta.content or "" for chunk in completion for choice in chunk.choices)
+        assert json.loads(text) == {"any": "object"}
+        # What the documents do not hold has no such form.
+        told |= {"sources": [], "answer": None}
+        message = (
+            client.chat.completions.parse(
+                model=corpus, messages=[{"role": "user", "content": "Which ship?"}], response_format=Work
+            )
+            .choices[0]
+            .message
+        )
+        assert (message.parsed, message.content) == (None, None)
+        assert message.refusal == "The documents do not answer this question."
+    finally:
+        module_endpoint.reply(asking.lines)
+
+
+OPEN_WEBUI = (
+    "### Task:\nGenerate a concise title.\n### Output:\nJSON format: {}\n### Chat History:\n"
+    "<chat_history>\nUSER: What did Ada Lovelace write?\nASSISTANT: Notes.\n" + "x" * 20_000 + "</chat_history>"
+)
+
+
+@pytest.mark.parametrize("model", ["", ":bypass"])
+def test_what_a_program_asks_for_itself_needs_no_documents(
+    client: OpenAI, corpus: str, module_endpoint: Endpoint, model: str
+) -> None:
+    module_endpoint.forget()
+    question = f"{model} Say hello." if model else OPEN_WEBUI
+    completion = client.chat.completions.create(model=corpus + model, messages=[{"role": "user", "content": question}])
+    assert completion.choices[0].message.content == ANSWER
+    (request,) = module_endpoint.requests
+    assert request.messages == [{"role": "user", "content": question}]
+
+
+def test_sources_stand_in_the_text_where_the_model_says_so(client: OpenAI, corpus: str, server: Serving) -> None:
+    for stream in (False, True):
+        reply = client.chat.completions.create(
+            model=f"{corpus}:hybrid:sources", messages=[{"role": "user", "content": QUESTION}], stream=stream
+        )
+        if stream:
+            text = "".join(choice.delta.content or "" for chunk in reply for choice in chunk.choices)
+        else:
+            text = reply.choices[0].message.content
+        answer, _, sources = text.partition("\n\n---\n")
+        assert answer == ANSWER
+        assert re.fullmatch(rf"\[1\] \[[^]]+\]\({server.url}/#/[^)]+\)", sources)
+
+
+def test_a_model_that_there_is_not_is_said_before_a_stream_begins(client: OpenAI, corpus: str) -> None:
+    import openai
+
+    with pytest.raises(openai.NotFoundError, match="no model 'none'"):
+        client.chat.completions.create(model="none", messages=[{"role": "user", "content": QUESTION}], stream=True)
+
+
+def test_without_a_model_programs_are_told_so_and_people_get_sentences(module_db: Database) -> None:
+    import openai
+
+    corpus = searched_corpus(module_db)
+    put_all(module_db, corpus, STORIES)
+    work(module_db)
+    with (
+        serving(module_db.url, corpus=corpus) as address,
+        openai.OpenAI(base_url=f"{address.url}/v1", api_key=TOKEN) as client,
+    ):
+        answer = client.chat.completions.create(
+            model=corpus, messages=[{"role": "user", "content": QUESTION}], max_tokens=30
+        )
+        text = answer.choices[0].message.content
+        assert text is not None
+        assert text.startswith("No model wrote this.")
+        assert (len(text.encode()), answer.choices[0].finish_reason) == (240, "length")
+        schema: Any = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+        asked: list[dict[str, Any]] = [
+            {"messages": [{"role": "user", "content": OPEN_WEBUI}]},
+            {"messages": [{"role": "user", "content": QUESTION}], "response_format": schema},
+            {"messages": [{"role": "user", "content": QUESTION}], "response_format": schema, "stream": True},
+        ]
+        for request in asked:
+            with pytest.raises(openai.BadRequestError, match="no model for the role"):
+                client.chat.completions.create(model=corpus, **request)
 
 
 def test_what_is_wrong_is_said_as_openai_says_it(client: OpenAI, corpus: str, server: Serving) -> None:

@@ -74,6 +74,7 @@ def requests(corpus: str, ids: list[int]) -> list[tuple[str, str, dict[str, Any]
         ("POST", "/api/context", {"json": text | {"max_tokens": 2000}}),
         ("GET", "/api/documents", {"params": {"corpus": corpus}}),
         ("GET", f"/api/documents/{random.choice(ids)}", {"params": {"corpus": corpus}}),
+        ("GET", "/api/start", {"params": {"corpus": corpus}}),
         ("GET", "/api/graph", {"params": {"corpus": corpus}}),
         ("GET", "/api/graph/map", {"params": {"corpus": corpus}}),
         ("GET", "/api/graph/names", {"params": {"corpus": corpus, "text": "nrth isl"}}),
@@ -150,6 +151,22 @@ def given(tenants: Serving, module_db: Database) -> Iterator[Serving]:
     module_db.execute("DROP OWNED BY serve_given; DROP ROLE serve_given")
 
 
+def test_readers_change_no_document_and_writers_no_index(tenants: Serving, module_db: Database) -> None:
+    (number,) = module_db.execute("SELECT min(id) FROM graphrag.documents").fetchone() or (0,)
+    calls = {"delete": {"documents": [number]}, "retry": {}, "reindex": {}}
+    with tenants.client(TOKENS[TENANTS[0]]) as client:
+        assert {client.post(f"/api/documents/{path}", json=body).status_code for path, body in calls.items()} == {403}
+        status = client.get("/api/status").json()
+    assert (status["may_retry"], status["may_reindex"]) == (False, False)
+    writer = {"the-token-of-a-writer": Caller("writer", f"serve_{TENANTS[0]}", rights=frozenset(("insert",)))}
+    with (
+        serving(module_db.url, callers(writer), corpus="by role") as server,
+        server.client("the-token-of-a-writer") as client,
+    ):
+        replies = {path: client.post(f"/api/documents/{path}", json=body) for path, body in calls.items()}
+    assert {path: reply.status_code for path, reply in replies.items()} == {"delete": 403, "retry": 403, "reindex": 403}
+
+
 def test_who_watches_is_told_how_far_every_corpus_is(tenants: Serving, module_db: Database) -> None:
     module_db.execute("CREATE ROLE serve_watch; GRANT graphrag_member, pg_monitor TO serve_watch")
     with (
@@ -196,6 +213,7 @@ def every_call(corpus: str) -> list[tuple[str, str, dict[str, Any]]]:
         ("POST", "/api/context", {"json": query}),
         ("POST", "/api/ask", {"json": question}),
         ("POST", "/api/feedback", {"json": question | {"verdict": "good"}}),
+        ("GET", "/api/start", in_corpus),
         ("GET", "/api/graph", in_corpus),
         ("GET", "/api/graph/communities", in_corpus),
         ("GET", "/api/graph/entities", {"params": {"corpus": corpus, "query": "x"}}),

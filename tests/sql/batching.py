@@ -10,7 +10,18 @@ from typing import Any
 
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages, Request
-from tests.sql.ingest import STORIES, Connection, canonical, corpus_id, new_corpus, put_all, rows, statuses, value, work
+from tests.sql.ingest import (
+    STORIES,
+    Connection,
+    canonical,
+    corpus_id,
+    put_all,
+    rows,
+    searched_corpus,
+    statuses,
+    value,
+    work,
+)
 from tests.sql.llm import provider
 
 NAMES = ("Ada Lovelace", "Charles Babbage", "Alan Turing", "Grace Hopper", "Bletchley Park", "Enigma", "London")
@@ -36,7 +47,7 @@ def batched(db: Connection, endpoint: Endpoint, llm: dict[str, Any] | None = Non
     corpus = {name: options.pop(name) for name in ("max_gleaning", "claims") if name in options}
     name = provider(db, endpoint, **{"timeout": 5, "price_input": 2, "price_output": 4, "batch": True, **options})
     models = {"provider": name, "model": "m", **(llm or {})}
-    return new_corpus(db, **{"max_gleaning": 0, **corpus}, extractor="llm", llm=models)
+    return searched_corpus(db, **{"max_gleaning": 0, **corpus}, extractor="llm", llm=models)
 
 
 def hurry(db: Connection) -> None:

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.endpoint.embedder import embed_one
-from tests.sql.ingest import corpus_id, new_corpus, rows
+from tests.sql.ingest import corpus_id, rows, searched_corpus
 
 Connection = psycopg.Connection[Any]
 
@@ -35,7 +35,7 @@ SAID = {
 
 def embedded(db: Connection, name: str, dimensions: int = DIMENSIONS, **options: Any) -> str:
     """Make a corpus whose vectors are those of a provider."""
-    return new_corpus(db, embedding={"provider": name, "model": "hash", "dimensions": dimensions}, **options)
+    return searched_corpus(db, embedding={"provider": name, "model": "hash", "dimensions": dimensions}, **options)
 
 
 def vectors(db: Connection, corpus: str) -> dict[str, Any]:

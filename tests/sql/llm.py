@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
-from tests.sql.ingest import Connection, new_corpus, value
+from tests.sql.ingest import Connection, searched_corpus, value
 
 _numbers = itertools.count(1)
 
@@ -112,7 +112,7 @@ def provider(db: Connection, endpoint: Endpoint, **options: Any) -> str:
 
 def modelled(db: Connection, name: str, **llm: Any) -> str:
     """Make a corpus whose models are those of the provider."""
-    return new_corpus(db, llm={"provider": name, "model": "model-1", **llm})
+    return searched_corpus(db, llm={"provider": name, "model": "model-1", **llm})
 
 
 def ask(db: Connection, corpus: str, prompts: Iterable[str], **options: Any) -> dict[str, Any]:

@@ -61,6 +61,25 @@ def test_a_question_of_two_steps_has_both_in_order(module_db: Database, corpus: 
     assert "Bob Stone is the chief engineer of Acme Rockets." in others[:2]
 
 
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("What is the population of the state that Dodge Airport lies in?", "Some 2,913,123 live in the state today."),
+        ("Who governs the state that Dodge Airport lies in?", "Laura Kelly leads the state today."),
+        ("When was the state that Dodge Airport lies in founded?", "By 1861 the state had a parliament."),
+    ],
+)
+def test_after_the_first_what_the_question_asks_for_comes_first(module_db: Database, question: str, found: str) -> None:
+    kansas = (
+        "Wheat and oil made the state rich. Plains cover the state from end to end. Laura Kelly leads the state today. "
+        "Some 2,913,123 live in the state today. By 1861 the state had a parliament."
+    )
+    texts = {"dodge": "Dodge Airport lies in Kansas.", "kansas": kansas}
+    corpus = titled(module_db, texts, {"dodge": "Dodge Airport", "kansas": "Kansas"})
+    answer, *_ = ask(module_db, question, corpus)
+    assert said(answer)[:2] == ["Dodge Airport lies in Kansas.", found]
+
+
 @pytest.mark.parametrize("mode", ["hybrid", "bm25", "graph_global", "lazy"])
 def test_what_the_documents_do_not_answer_is_said(module_db: Database, corpus: str, mode: str) -> None:
     answer, citations, usage, _ = ask(module_db, "Who won the match on Sunday?", corpus, mode=mode)
@@ -75,6 +94,11 @@ def test_a_question_about_the_whole_has_a_sentence_of_each_theme(module_db: Data
     assert len(lines) == len(context["reports"]) == 3
     assert {citation["source_key"] for citation in citations} == set(ROCKETS)
     assert any(line.endswith(": Ann Lee founded Acme Rockets in Osaka in 1999.") for line in lines)
+
+
+def test_themes_are_named_in_answers_about_the_whole_alone(module_db: Database, corpus: str) -> None:
+    answer, *_ = ask(module_db, "Who founded Acme Rockets?", corpus, mode="graph_global")
+    assert said(answer)[0] == ROCKETS["ann"].partition(". ")[0] + "."
 
 
 def test_a_conversation_is_given_by_what_is_said_at_a_time(module_db: Database) -> None:

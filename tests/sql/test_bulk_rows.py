@@ -12,7 +12,7 @@ CREATE TABLE bulk.items (id int PRIMARY KEY, name text, code text, kind int, sta
 INSERT INTO bulk.kinds SELECT n, 'Kind ' || chr(65 + n) FROM generate_series(0, 6) n;
 INSERT INTO bulk.items SELECT n, 'Pump number ' || n, 'PX-' || n, n % 7, CASE n % 3 WHEN 0 THEN 'running' WHEN 1 THEN 'idle' END,
                               CASE n % 50 WHEN 0 THEN 'It was mended by Ann Lee.' END
-                         FROM generate_series(1, 150) n;
+                         FROM generate_series(1, 80) n;
 """
 ATTACH = (
     "attach_entities('bulk.kinds', '{corpus}', '{{id}}', 'name', type => 'kind')",
@@ -63,7 +63,7 @@ def test_many_rows_are_one_graph_with_rows_done_one_by_one(db: Database) -> None
     attach(db, "singly")
     while db.execute("SELECT true FROM graphrag.jobs WHERE next_attempt_at <= now()").fetchone():
         db.execute("CALL graphrag.process_jobs(1)")
-    assert transactions(db, "together") < 10 < transactions(db, "singly") == 157
+    assert transactions(db, "together") < 10 < transactions(db, "singly") == 87
     assert fingerprint(db, "together") == fingerprint(db, "singly")
     assert db.execute("SELECT * FROM graphrag.check('together')").fetchall() == []
     assert db.execute("SELECT * FROM graphrag.check('singly')").fetchall() == []
@@ -118,7 +118,7 @@ def test_vectors_of_rows_without_texts_are_their_own(db: Database) -> None:
         "SELECT count(*), count(DISTINCT v.embedding::text) FROM graphrag.window_vectors v"
         " JOIN graphrag.documents d ON d.id = v.document_id WHERE d.corpus = 'alike'"
     ).fetchone()
-    assert row == (157, 157)
+    assert row == (87, 87)
 
 
 def test_names_that_are_keys_have_no_vectors(db: Database) -> None:

@@ -11,7 +11,7 @@ from psycopg import sql
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.security.acting import acting_as, denied, new_role
-from tests.sql.ingest import Background, new_corpus, refused, rows, value, wait_for
+from tests.sql.ingest import Background, refused, rows, searched_corpus, value, wait_for
 from tests.sql.llm import modelled, places_held, provider
 from tests.sql.local_model import Model
 
@@ -22,13 +22,13 @@ Finding = tuple[bool | None, float | None, str, str | None]
 
 def check(db: Database, name: str, model: str | None = "model-1", corpus: str | None = None) -> dict[str, Finding]:
     """The findings by subject, in their order."""
-    findings = rows(db, CHECK, name, model, corpus or new_corpus(db))
+    findings = rows(db, CHECK, name, model, corpus or searched_corpus(db))
     return {subject: (ok, number, detail, hint) for subject, ok, number, detail, hint in findings}
 
 
 def test_of_a_good_endpoint_everything_is_found_and_written_down(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.respond(Model())
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     name = provider(module_db, endpoint, price_input=1, price_output=1)
     findings = check(module_db, name, corpus=corpus)
     assert list(findings) == ["endpoint", "chat", "streaming", "output limit", "JSON", "context"]
@@ -179,7 +179,7 @@ def test_of_a_corpus_each_of_its_models_is_tried_once(module_db: Database, endpo
         lambda request: endpoint._embeddings(request.body) if request.kind == "embeddings" else respond(request)
     )
     name = provider(module_db, endpoint)
-    corpus = new_corpus(
+    corpus = searched_corpus(
         module_db,
         llm={
             "provider": name,
@@ -231,7 +231,7 @@ def test_what_cannot_be_checked_is_an_error(
 
 def test_cancel_ends_a_check(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.respond(Model())
-    name, corpus = provider(module_db, endpoint), new_corpus(module_db)
+    name, corpus = provider(module_db, endpoint), searched_corpus(module_db)
     endpoint.misbehave("timeout", times=None, when=lambda request: request.method == "POST")
     statement = sql.SQL("SELECT graphrag.check_provider({}, 'model-1', {})").format(name, corpus).as_string(None)
     checking = Background(module_db.url, statement)
@@ -246,14 +246,14 @@ def test_cancel_ends_a_check(module_db: Database, endpoint: Endpoint) -> None:
 
 def test_on_a_read_only_server_it_checks_all_the_same(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.respond(Model())
-    name, corpus = provider(module_db, endpoint), new_corpus(module_db)
+    name, corpus = provider(module_db, endpoint), searched_corpus(module_db)
     with module_db.transaction():
         module_db.execute("SET TRANSACTION READ ONLY")
         assert check(module_db, name, "model-1", corpus)["context"][0] is True
 
 
 def test_a_role_with_every_grant_but_not_the_owners_checks_nothing(db: Database, endpoint: Endpoint) -> None:
-    name, corpus = provider(db, endpoint), new_corpus(db)
+    name, corpus = provider(db, endpoint), searched_corpus(db)
     with new_role(db, "IN ROLE graphrag_reader, graphrag_writer, pg_monitor") as mallory:
         with acting_as(db, mallory) as session:
             denied(session, CHECK, name, "model-1", corpus)

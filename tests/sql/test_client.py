@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 from uuid import uuid4
@@ -172,17 +172,20 @@ def test_results_have_the_columns_of_the_sql_functions(filled: GraphRAG, module_
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
-        ("infinity", datetime.max),
-        ("12026-01-01", datetime.max),
-        ("-infinity", datetime.min),
-        ("0044-03-15 BC", datetime.min),
+        ("infinity", datetime(9999, 12, 30, 23, 59, 59, 999999)),
+        ("12026-01-01", datetime(9999, 12, 30, 23, 59, 59, 999999)),
+        ("-infinity", datetime(1, 1, 2)),
+        ("0044-03-15 BC", datetime(1, 1, 2)),
     ],
 )
 def test_times_that_python_has_not_are_its_last_or_first(
     db: Database, client: GraphRAG, sql: str, expected: datetime
 ) -> None:
     db.execute("INSERT INTO graphrag.documents (source_key, content, valid_from) VALUES ('x', 'x', %s)", [sql])
-    assert client.get("x")[0].valid_from == expected.replace(tzinfo=UTC)
+    moment = client.get("x")[0].valid_from
+    assert moment == expected.replace(tzinfo=UTC)
+    for hours in (-12, 14):
+        assert moment.astimezone(timezone(timedelta(hours=hours))) == moment
 
 
 def test_progress_of_what_waits_for_a_person_has_no_time(db: Database, client: GraphRAG) -> None:

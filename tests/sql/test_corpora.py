@@ -22,6 +22,7 @@ from tests.sql.ingest import (
     refused,
     rows,
     search,
+    searched_corpus,
     statuses,
     value,
     wait_for_lock,
@@ -41,7 +42,7 @@ def test_create_returns_the_number_and_pins_the_tokenizer(module_db: Database) -
 
 
 def test_a_name_that_is_taken_is_a_unique_violation(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     assert refused(module_db, "SELECT graphrag.create_corpus(%s)", name).sqlstate == "23505"
 
 
@@ -77,7 +78,7 @@ BAD_OPTIONS: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("options", "named"), BAD_OPTIONS, ids=lambda given: str(given))
 def test_a_bad_option_is_an_error_that_names_it(module_db: Database, options: Any, named: str) -> None:
     given = None if options is None else Jsonb(options)
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     for statement in ("SELECT graphrag.create_corpus('bad', %s)", f"SELECT graphrag.alter_corpus('{name}', %s)"):
         diag = refused(module_db, statement, given)
         assert diag.sqlstate in ("22023", "58P01")
@@ -94,7 +95,7 @@ def test_an_unknown_corpus_is_an_error_with_a_hint(module_db: Database, statemen
 
 
 def test_dimensions_and_tokenizer_are_fixed_once_there_are_documents(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     other = value(module_db, "SELECT graphrag.alter_corpus(%s, %s) IS NULL", name, Jsonb({"tokenizer": "cl100k_base"}))
     assert other is not None
     assert value(module_db, "SELECT tokenizer FROM graphrag.corpora WHERE name = %s", name) == "cl100k_base"
@@ -131,7 +132,7 @@ def test_an_option_that_decides_chunks_queues_every_document_and_null_is_the_def
 
 
 def test_an_option_set_to_what_it_was_is_no_work(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put(module_db, name, "a", STORIES["ada"])
     work(module_db)
     module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [name, Jsonb({"chunk_token_size": 1200})])
@@ -278,7 +279,7 @@ def test_a_corpus_that_is_dropped_while_it_is_changed_does_not_exist(module_db: 
 
 @CHANGES
 def test_a_corpus_that_takes_the_place_of_one_that_is_changed_is_changed(module_db: Database, call: str) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     with Database.open(module_db.url) as dropping, dropping.transaction():
         dropping.execute("SELECT graphrag.drop_corpus(%s)", [name])
         dropping.execute("SELECT graphrag.create_corpus(%s)", [name])
@@ -290,7 +291,7 @@ def test_a_corpus_that_takes_the_place_of_one_that_is_changed_is_changed(module_
 @pytest.mark.parametrize("change", ["name = 'another'", "id = id + 1000"])
 def test_an_update_gives_a_corpus_no_other_name_or_number(module_db: Database, change: str) -> None:
     """Its documents, policies and grants would go on with the old one."""
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     diag = refused(module_db, f"UPDATE graphrag.corpora SET {change} WHERE name = %s", name)
     assert (diag.sqlstate, "clone_corpus" in (diag.message_hint or "")) == ("0A000", True)
     module_db.execute("UPDATE graphrag.corpora SET name = name, id = id WHERE name = %s", [name])
@@ -300,7 +301,7 @@ def test_an_update_gives_a_corpus_no_other_name_or_number(module_db: Database, c
     "call", ["create_corpus('unwritten')", "refresh_communities(%(corpus)s)", "optimize(%(corpus)s)"]
 )
 def test_a_transaction_that_only_reads_is_told_so(module_db: Database, call: str) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     with module_db.transaction(force_rollback=True):
         module_db.execute("SET TRANSACTION READ ONLY")
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction) as error:

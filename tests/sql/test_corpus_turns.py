@@ -8,7 +8,7 @@ import pytest
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.extracting import extracted, knows
-from tests.sql.ingest import STORIES, corpus_id, jobs, new_corpus, put, put_all, rows, statuses, value, work
+from tests.sql.ingest import STORIES, corpus_id, jobs, put, put_all, rows, searched_corpus, statuses, value, work
 from tests.sql.test_long_documents import corpus_with_text
 from tests.sql.test_old_statistics import EXPLAINED
 from tests.sql.test_surface_plans import EXPECTED, Explained
@@ -32,7 +32,7 @@ def _empty_queue(module_db: Database) -> None:
 
 def many(db: Database, number: int = 60) -> str:
     """A corpus with many documents that wait."""
-    corpus = new_corpus(db)
+    corpus = searched_corpus(db)
     put_all(
         db, corpus, {f"{name} {n}": f"{STORIES[name]} Chapter {n}." for n in range(number // 5) for name in STORIES}
     )
@@ -46,7 +46,7 @@ def done(db: Database, corpus: str) -> int:
 def test_a_document_waits_for_no_other_corpus_however_many_documents_that_has(module_db: Database) -> None:
     before, between, after = (many(module_db) for _ in range(3))
     put(module_db, between, "late", STORIES["hopper"])
-    late = new_corpus(module_db)
+    late = searched_corpus(module_db)
     put(module_db, late, "ada", STORIES["ada"])
     work(module_db, 20)
     assert statuses(module_db, late) == {"ada": "indexed"}
@@ -54,7 +54,7 @@ def test_a_document_waits_for_no_other_corpus_however_many_documents_that_has(mo
 
 
 def test_runs_of_one_job_come_to_every_corpus(module_db: Database) -> None:
-    corpora = [new_corpus(module_db) for _ in range(4)]
+    corpora = [searched_corpus(module_db) for _ in range(4)]
     for corpus in corpora:
         put_all(module_db, corpus, STORIES)
     for _ in range(4 * value(module_db, "SELECT max(id) FROM graphrag.corpora")):
@@ -80,7 +80,7 @@ def test_texts_of_all_corpora_come_before_a_graph_and_a_graph_waits_for_no_vecto
         assert parts > 10
         short = extracted(module_db, endpoint)
         put(module_db, short, "ada", STORIES["ada"])
-        other = new_corpus(module_db)
+        other = searched_corpus(module_db)
         put(module_db, other, "hopper", STORIES["hopper"])
         work(module_db, 2)
         assert done(module_db, other) == 1
@@ -128,7 +128,7 @@ def test_no_batch_reads_all_that_waits(module_db: Database) -> None:
 
 
 def test_what_is_not_due_takes_no_turn(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, STORIES)
     number = corpus_id(module_db, corpus)
     due = "SELECT graphrag._next_due_corpus(1, %s, %s)"

@@ -280,7 +280,11 @@ def test_health_names_tables_whose_attachment_a_restore_of_schemas_left_behind(
     shared_cluster: Cluster, db: Database
 ) -> None:
     attach = "SELECT graphrag.attach_table('public.notes', 'default', 'id', '{body}')"
-    db.execute(f"CREATE TABLE public.notes (id int PRIMARY KEY, body text); {attach}")
+    db.execute(
+        "CREATE TABLE public.notes (id int PRIMARY KEY, body text) PARTITION BY RANGE (id);"
+        "CREATE TABLE public.notes_1 PARTITION OF public.notes FOR VALUES FROM (0) TO (9);"
+        f"CREATE TABLE public.notes_2 PARTITION OF public.notes DEFAULT; {attach}"
+    )
     # The attachment has another number than the first one of the restored database.
     db.execute(f"SELECT graphrag.detach_table('public.notes'); {attach}")
     url = shared_cluster.create_database("left_behind", "template0")
@@ -295,6 +299,13 @@ def test_health_names_tables_whose_attachment_a_restore_of_schemas_left_behind(
         work(restored)
         assert rows(restored, "SELECT subject FROM graphrag.health()") == []
         assert rows(restored, "SELECT source_key FROM graphrag.documents") == [("1",)]
+        triggers = (
+            "SELECT tgrelid::regclass::text, count(*) FROM pg_trigger WHERE tgname ~ '^graphrag' GROUP BY 1 ORDER BY 1"
+        )
+        assert rows(restored, triggers) == [("notes", 4), ("notes_1", 4), ("notes_2", 4)]
+        restored.execute("INSERT INTO public.notes_1 VALUES (2, 'Ann Lee built it.')")
+        work(restored)
+        assert rows(restored, "SELECT source_key FROM graphrag.documents ORDER BY 1") == [("1",), ("2",)]
     shared_cluster.drop_database("left_behind")
 
 

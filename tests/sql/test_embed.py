@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import new_corpus, refused, rows, value
+from tests.sql.ingest import refused, rows, searched_corpus, value
 
 # Of one word to some hundred, of several scripts, some of equal length and some cut within a name.
 MIXED = [
@@ -70,7 +70,7 @@ def test_null_has_no_vector(module_db: Database) -> None:
 def test_the_default_corpus_need_not_exist(module_db: Database) -> None:
     assert rows(module_db, "SELECT FROM graphrag.corpora WHERE name = 'default'") == []
     assert value(module_db, "SELECT vector_dims(graphrag.embed('x'))") == 384
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     assert value(module_db, "SELECT graphrag.embed('x') = graphrag.embed('x', %s)", name) is True
 
 

@@ -13,6 +13,7 @@ from tests.sql.ingest import put, search, searched_corpus, value, work
 
 QUESTION = "What does the Kestrel engine burn?"
 ANSWER = "The Kestrel engine burns methane with liquid oxygen."
+FLIGHT = "The Kestrel engine first flew in 2011."
 FILLER = [
     f"The workshop of {town} repairs clocks, barometers and other instruments of brass for the harbour office. "
     f"Its ledgers of {year} list the apprentices, what they were paid, and which parts were sent for by rail."
@@ -33,15 +34,17 @@ def long_text(*sentences: str) -> str:
 def corpus(module_db: Database) -> str:
     name = searched_corpus(module_db, chunk_token_size=1200, chunk_overlap=0)
     put(module_db, name, "engine", long_text(ANSWER), title="On engines")
-    put(module_db, name, "history", long_text("The Kestrel engine first flew in 2011."), title="History")
+    put(module_db, name, "history", long_text(FLIGHT), title="History")
     put(module_db, name, "other", long_text(), title="Workshops")
     work(module_db)
     return name
 
 
-def context(db: Database, corpus: str, max_tokens: int, mode: str = "naive", **options: Any) -> Any:
+def context(
+    db: Database, corpus: str, max_tokens: int, mode: str = "naive", question: str = QUESTION, **options: Any
+) -> Any:
     call = "SELECT graphrag.context(%s, %s, %s, %s, options => %s)"
-    return value(db, call, QUESTION, corpus, mode, max_tokens, Jsonb(options))
+    return value(db, call, question, corpus, mode, max_tokens, Jsonb(options))
 
 
 @pytest.mark.parametrize("mode", ["naive", "bm25", "hybrid", "local", "graph_local", "lazy", "path"])
@@ -67,6 +70,18 @@ def test_whole_chunks_come_first_and_excerpts_fill_the_rest(module_db: Database,
     assert [chunk["excerpt"] for chunk in parts["chunks"]][:2] == [False, True]
     assert "…" not in parts["chunks"][0]["content"]
     assert 900 < parts["tokens"] <= 1000
+
+
+@pytest.mark.parametrize(("mode", "max_tokens"), [("naive", 640), ("hybrid", 1000)])
+def test_sentences_that_answer_have_room_beside_whole_chunks(
+    module_db: Database, corpus: str, mode: str, max_tokens: int
+) -> None:
+    both = "What does the Kestrel engine burn, and when did it first fly?"
+    parts = context(module_db, corpus, max_tokens, mode, both)
+    assert ANSWER in parts["prompt"]
+    assert FLIGHT in parts["prompt"]
+    assert [chunk["excerpt"] for chunk in parts["chunks"]] == [False, True]
+    assert parts["tokens"] <= max_tokens
 
 
 def test_without_excerpts_a_chunk_is_there_as_a_whole_or_not_at_all(module_db: Database, corpus: str) -> None:

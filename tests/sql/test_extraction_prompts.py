@@ -17,12 +17,12 @@ from tests.sql.ingest import (
     canonical,
     corpus_id,
     delete,
-    new_corpus,
     put,
     put_all,
     refused,
     rows,
     search,
+    searched_corpus,
     statuses,
     value,
     work,
@@ -186,7 +186,7 @@ def test_a_prompt_of_a_corpus_is_what_is_sent(module_db: Database, endpoint: End
     ],
 )
 def test_a_prompt_that_cannot_work_is_refused(module_db: Database, name: str, text: Any, message: str) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     diagnostics = refused(module_db, "SELECT graphrag.alter_corpus(%s, %s)", corpus, Jsonb({"prompts": {name: text}}))
     assert (diagnostics.sqlstate, diagnostics.message_primary) == ("22023", f"graphrag: {message}")
     assert diagnostics.message_hint

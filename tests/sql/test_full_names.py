@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import new_corpus, put, rows, work
+from tests.sql.ingest import put, rows, searched_corpus, work
 
 DOCUMENTS = {
     "bob": "Bob Kowalski joined Acme Rockets. He designed the Kestrel engine. Everybody knows Kowalski and Kestrel.",
@@ -25,7 +25,7 @@ def entities(db: Database, corpus: str) -> dict[str, int]:
 def test_a_short_name_means_what_its_own_document_says_in_any_order(module_db: Database) -> None:
     graphs = []
     for order in (list(DOCUMENTS), list(reversed(DOCUMENTS))):
-        corpus = new_corpus(module_db)
+        corpus = searched_corpus(module_db)
         for key in order:
             put(module_db, corpus, key, DOCUMENTS[key])
             work(module_db)
@@ -37,7 +37,7 @@ def test_a_short_name_means_what_its_own_document_says_in_any_order(module_db: D
 
 
 def test_the_option_undoes_it_and_brings_it_back(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put(module_db, corpus, "bob", DOCUMENTS["bob"])
     work(module_db)
     before = rows(module_db, "SELECT graphrag.fingerprint(%s)", corpus)
@@ -51,7 +51,7 @@ def test_the_option_undoes_it_and_brings_it_back(module_db: Database) -> None:
 
 
 def test_a_change_elsewhere_changes_nothing(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put(module_db, corpus, "bob", DOCUMENTS["bob"])
     put(module_db, corpus, "other", DOCUMENTS["other"])
     work(module_db)

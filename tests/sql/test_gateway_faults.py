@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
-from tests.sql.ingest import new_corpus, rows, value
+from tests.sql.ingest import rows, searched_corpus, value
 from tests.sql.llm import ask, faults, messages, modelled, provider, work
 
 REPLY = '{"answer": 42}'
@@ -19,7 +22,7 @@ CHAT = {
     "reset": ("ProviderFault", False, "the connection to provider"),
     "reset_mid_body": ("ProviderFault", False, "the connection to provider"),
     "unauthorized": ("ProviderFault", True, "answered 401: it does not accept the key"),
-    "forbidden": ("ProviderFault", True, "answered 403: it does not accept the key"),
+    "forbidden": ("ItemFault", None, "answered 403: it does not accept the key, or not what was sent"),
     "model_not_found": ("ProviderFault", True, 'answered 404: no such model ("model-1") or path'),
     "rate_limited": ("ProviderFault", False, "answered 429: Rate limit reached"),
     "server_error": ("ProviderFault", False, "answered 500"),
@@ -53,7 +56,8 @@ EMBED = {
 
 @pytest.mark.parametrize("kind", CHAT)
 def test_a_fault_of_a_chat_hits_the_one_it_is_about_and_heals(models: Database, endpoint: Endpoint, kind: str) -> None:
-    corpus = modelled(models, provider(models, endpoint, timeout=0.5))
+    # A busy machine takes a second to read the huge one.
+    corpus = modelled(models, provider(models, endpoint, timeout=5 if kind == "huge" else 0.5))
     # A kept connection that breaks is replaced first.
     broken = 2 if kind == "reset" else 1
     endpoint.misbehave(kind, broken, when=lambda request: "bad" in request.text)
@@ -66,14 +70,15 @@ def test_a_fault_of_a_chat_hits_the_one_it_is_about_and_heals(models: Database, 
     assert words in messages(result)
     models.execute("SELECT graphrag.retry_failed()")
     assert faults(work(models, corpus, ["good", "bad"])) == [None, None]
-    assert endpoint.count() == 2 + broken
+    # A probe says whether it is the key.
+    assert endpoint.count() == 2 + broken + (kind == "forbidden")
     errors = rows(
         models,
         "SELECT l.error FROM graphrag.llm_calls l JOIN graphrag.corpora c ON c.id = l.corpus_id AND c.name = %s"
         " ORDER BY l.id",
         corpus,
     )
-    assert [error is None for (error,) in errors] == [True, False, True]
+    assert [error is None for (error,) in errors] == [True, False, *[True] * (2 if kind == "forbidden" else 1)]
 
 
 @pytest.mark.parametrize("kind", EMBED)
@@ -97,6 +102,52 @@ def test_a_permanent_fault_spares_the_rest_for_a_minute(models: Database, endpoi
     wait = value(models, "SELECT extract(epoch FROM open_until - now()) FROM graphrag.provider_state")
     assert 50 < wait <= 60
     models.execute("SELECT graphrag.retry_failed()")
+
+
+def is_open(db: Database) -> bool:
+    return rows(db, "SELECT FROM graphrag.provider_state WHERE open_until > now()") == []
+
+
+@pytest.mark.parametrize("run", [work, ask], ids=["worker", "someone who waits"])
+@pytest.mark.parametrize("status", [403, 406, 451])
+def test_a_text_that_a_firewall_forbids_closes_no_provider(
+    models: Database, endpoint: Endpoint, status: int, run: Callable[..., Any]
+) -> None:
+    corpus = modelled(models, provider(models, endpoint, concurrency=1))
+    endpoint.misbehave("server_error", None, when=lambda r: "bad" in r.text, status=status, message="rule 942100")
+    assert faults(run(models, corpus, ["bad 1", "a", "bad 2", "b"])) == ["ItemFault", None, "ItemFault", None]
+    assert is_open(models)
+    assert faults(run(models, corpus, ["c"])) == [None]
+
+
+def test_a_text_over_which_a_model_fails_again_and_again_closes_no_provider(
+    models: Database, endpoint: Endpoint
+) -> None:
+    corpus = modelled(models, provider(models, endpoint, concurrency=1))
+    endpoint.misbehave("server_error", None, when=lambda r: "bad" in r.text)
+    for number in range(12):
+        assert faults(work(models, corpus, [f"bad {number}"])) == ["ProviderFault"]
+        assert is_open(models)
+    assert endpoint.count() == 12 + 2, "a probe, each time that it would have been closed"
+
+
+@pytest.mark.parametrize("kind", ["forbidden", "server_error"])
+def test_what_an_endpoint_says_to_all_closes_it(models: Database, endpoint: Endpoint, kind: str) -> None:
+    corpus = modelled(models, provider(models, endpoint, concurrency=1))
+    endpoint.misbehave(kind, None)
+    result = work(models, corpus, [str(number) for number in range(9)])
+    assert faults(result) == ["ProviderFault"] * 9
+    assert not is_open(models)
+    assert endpoint.count() == (2 if kind == "forbidden" else 6)
+    models.execute("SELECT graphrag.retry_failed()")
+
+
+def test_texts_to_score_that_a_firewall_forbids_close_no_provider(models: Database, endpoint: Endpoint) -> None:
+    name = provider(models, endpoint, kind="rerank", concurrency=1)
+    corpus = searched_corpus(models, rerank={"provider": name, "model": "ranker"})
+    endpoint.misbehave("forbidden", None, when=lambda r: "bad" in str(r.body))
+    assert faults(work(models, corpus, ["bad", "good"], rerank="green engine")) == ["ItemFault", None]
+    assert is_open(models)
 
 
 def test_a_refused_connection_is_the_providers_fault(models: Database) -> None:
@@ -137,7 +188,7 @@ def test_a_redirect_is_not_followed(models: Database, endpoint: Endpoint) -> Non
 @pytest.mark.parametrize("shape", ["cohere", "tei"])
 def test_texts_are_scored_in_their_order(models: Database, endpoint: Endpoint, shape: str) -> None:
     name = provider(models, endpoint, kind="rerank", shape=shape)
-    corpus = new_corpus(models, rerank={"provider": name, "model": "ranker"})
+    corpus = searched_corpus(models, rerank={"provider": name, "model": "ranker"})
     (outcome,) = work(models, corpus, ["the green engine"], rerank="green engine")["outcomes"]
     first, second = outcome["ok"]
     assert first > 0.5 > second

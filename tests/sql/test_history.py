@@ -16,7 +16,7 @@ from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.security.acting import acting_as, denied, new_role
 from tests.sql import asking
-from tests.sql.ingest import STORIES, Connection, delete, new_corpus, put, refused, rows, value, work
+from tests.sql.ingest import STORIES, Connection, delete, put, refused, rows, searched_corpus, value, work
 
 REPLY = asking.lines
 OLD = "Ada Lovelace leads Acme Rockets in Osaka. Ada Lovelace built the Kestrel engine."
@@ -27,7 +27,7 @@ QUERY = "Who leads Acme Rockets and the Kestrel engine?"
 
 def with_history(db: Connection, **documents: str) -> tuple[str, str]:
     """A corpus of these documents, and its history."""
-    corpus = new_corpus(db)
+    corpus = searched_corpus(db)
     for key, content in documents.items():
         put(db, corpus, key, content)
     history = f"{corpus} history"
@@ -182,7 +182,7 @@ def test_an_answer_and_its_context_are_those_of_the_moment(
 
 
 def test_the_corpus_is_as_without_a_history(module_db: Database, changed: tuple[str, str, str, str]) -> None:
-    plain = new_corpus(module_db)
+    plain = searched_corpus(module_db)
     put(module_db, plain, "leader", NEW)
     put(module_db, plain, "maker", OTHER)
     work(module_db)
@@ -315,7 +315,7 @@ def test_documents_that_say_when_they_are_valid_are_valid_then(module_db: Databa
 @pytest.mark.parametrize("kept_before", [True, False])
 def test_what_came_retracted_is_found_as_of_moments_when_it_was_valid(module_db: Database, kept_before: bool) -> None:
     """The first example of pg-raggraph's cookbook on evolution: a paper of 1992, ingested with its retraction of 2002."""
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     history = f"{corpus} history"
     keep = "SELECT graphrag.keep_history(%s, %s)"
     if kept_before:
@@ -461,7 +461,7 @@ def test_its_end_keeps_what_there_is_and_no_more(module_db: Database) -> None:
 
 def test_bad_arguments_are_refused_with_a_hint(module_db: Database, changed: tuple[str, str, str, str]) -> None:
     corpus, history = changed[:2]
-    plain = new_corpus(module_db)
+    plain = searched_corpus(module_db)
     for statement, sqlstate, *arguments in (
         ("SELECT graphrag.keep_history(%s, 'x')", "55000", corpus),
         ("SELECT graphrag.keep_history(%s, 'x')", "55000", history),

@@ -16,7 +16,7 @@ import pytest
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.asking import ask, is_keywords
-from tests.sql.ingest import new_corpus, rows, work
+from tests.sql.ingest import rows, searched_corpus, work
 from tests.sql.llm import provider
 from tests.unit import files
 
@@ -79,7 +79,9 @@ def corpus(module_db: Database, module_endpoint: Endpoint, tmp_path_factory: pyt
     for name, (content, _) in TWELVE.items():
         files.write(folder / name, content)
     files.write(folder / "picture.png", b"\x89PNG")
-    name = new_corpus(module_db, llm={"provider": provider(module_db, module_endpoint, timeout=1), "model": "model-1"})
+    name = searched_corpus(
+        module_db, llm={"provider": provider(module_db, module_endpoint, timeout=1), "model": "model-1"}
+    )
     command = [
         sys.executable,
         "-m",

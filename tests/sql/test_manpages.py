@@ -12,7 +12,7 @@ import pytest
 
 from tests.manpages import Page, pages
 from tests.runtime.cluster import Database, Runtime
-from tests.sql.ingest import canonical, keys, new_corpus, put, rows, search, statuses, value, work
+from tests.sql.ingest import canonical, keys, put, rows, search, searched_corpus, statuses, value, work
 
 LANGUAGES = {"ja": "ja", "zh_CN": "zh"}
 COUNT = 16
@@ -31,7 +31,7 @@ def manual(runtime: Runtime) -> dict[str, list[Page]]:
     every = {"ja": 6, "zh_CN": 4, "zh_TW": 1}
     result = {language: pages(runtime.run, language, every=every[language]) for language in every}
     for language in LANGUAGES:
-        middling = [page for page in result[language] if 500 <= len(page.content) <= 2500]
+        middling = [page for page in result[language] if 500 <= len(page.content) <= 1500]
         assert len(middling) >= COUNT
         result[language] = middling[:: len(middling) // COUNT][:COUNT]
     return result
@@ -40,7 +40,7 @@ def manual(runtime: Runtime) -> dict[str, list[Page]]:
 @pytest.fixture(scope="module")
 def corpora(module_db: Database, manual: dict[str, list[Page]]) -> Iterator[dict[str, str]]:
     """Corpus of each language."""
-    result = {language: new_corpus(module_db) for language in LANGUAGES}
+    result = {language: searched_corpus(module_db) for language in LANGUAGES}
     for language, corpus in result.items():
         for page in manual[language]:
             put(module_db, corpus, page.key, page.content, page.title)
@@ -159,7 +159,7 @@ def test_the_order_of_the_pages_says_nothing(module_db: Database, manual: dict[s
     plans: list[Any] = []
     for order in (few, few[::-1]):
         # The first page may be one that nobody has translated, and would choose otherwise.
-        corpus = new_corpus(module_db, embedding={"model": "multilingual-e5-small"})
+        corpus = searched_corpus(module_db, embedding={"model": "multilingual-e5-small"})
         for page in order:
             put(module_db, corpus, page.key, page.content, page.title)
             work(module_db)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
+from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, new_corpus, put_all, refused, rows, value, work
+from tests.sql import asking
+from tests.sql.ingest import STORIES, new_corpus, put_all, rows, value, work
 
+REPLY = asking.lines
 QUESTION = "Which notes did Ada Lovelace write on the Analytical Engine?"
 SEARCH = "SELECT source_key, score, explain FROM graphrag.search(%s, %s, %s, options => %s)"
 # The step in which each mode does what it is named for.
@@ -59,8 +63,41 @@ def test_a_context_has_a_profile_where_it_was_asked_for(module_db: Database, cor
     assert "profile_time" not in value(module_db, context, QUESTION, corpus, "{}")
 
 
-def test_an_answer_has_none(module_db: Database, corpus: str) -> None:
-    refusal = refused(
-        module_db, "SELECT graphrag.ask(%s, %s, options => %s)", QUESTION, corpus, '{"profile_time": true}'
-    )
-    assert (refusal.sqlstate, refusal.message_hint) == ("22023", "Ask for the context: graphrag.context(…) has it.")
+def listed(requests: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Purpose, provider, model and how long it took at least, of each."""
+    assert all(request["tokens_in"] and request["tokens_out"] and request["cost"] > 0 for request in requests)
+    return [(request["purpose"], request["model"], request["milliseconds"] > 0) for request in requests]
+
+
+@pytest.mark.parametrize("is_owner", [True, False])
+def test_an_answer_says_what_it_took_and_which_models_were_asked(
+    module_db: Database, endpoint: Endpoint, is_owner: bool
+) -> None:
+    corpus = asking.stories(module_db, endpoint)
+    options = {"profile_time": True}
+    with nullcontext() if is_owner else asking.as_reader(module_db):
+        _, _, usage, context = asking.ask(module_db, QUESTION, corpus, options=options)
+        assert context["profile_time"]["answer"] > 0
+        assert context["profile_time"]["total"] == pytest.approx(sum_of_steps(context["profile_time"]), abs=0.5)
+        asked = listed(context["requests"])
+        assert asked == [("keywords", "model-1", True), ("answer", "model-1", True)]
+        for name in ("tokens_in", "tokens_out", "cost"):
+            assert sum(request[name] for request in context["requests"]) == pytest.approx(usage[name])
+        _, _, _, again = asking.ask(module_db, QUESTION, corpus, options=options)
+        # To readers what is known was asked for, too.
+        assert listed(again.get("requests", [])) == ([] if is_owner else [(*request[:2], False) for request in asked])
+        assert "requests" not in asking.ask(module_db, QUESTION, corpus)[3]
+
+
+@pytest.mark.parametrize("is_owner", [True, False])
+def test_an_answer_behind_its_stream_says_what_the_stream_asked(
+    module_db: Database, endpoint: Endpoint, is_owner: bool
+) -> None:
+    corpus = asking.stories(module_db, endpoint)
+    options = {"profile_time": True}
+    with nullcontext() if is_owner else asking.as_reader(module_db):
+        with module_db.transaction():
+            asking.stream(module_db, QUESTION, corpus, options=options)
+            _, _, _, context = asking.ask(module_db, QUESTION, corpus, options=options)
+        assert listed(context["requests"]) == [("keywords", "model-1", True), ("answer", "model-1", True)]
+        assert all(request["started"] < 0 for request in context["requests"])

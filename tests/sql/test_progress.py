@@ -5,13 +5,13 @@ from __future__ import annotations
 import psycopg
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, delete, new_corpus, put, put_all, rows, value, work
+from tests.sql.ingest import STORIES, delete, put, put_all, rows, searched_corpus, value, work
 
 COUNTS = "SELECT documents, indexed, pending, failed, jobs, leased FROM graphrag.progress WHERE corpus = %s"
 
 
 def test_progress_counts_documents_and_jobs_as_they_go(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     assert rows(module_db, COUNTS, name) == [(0, 0, 0, 0, 0, 0)]
     put_all(module_db, name, STORIES)
     assert rows(module_db, COUNTS, name) == [(5, 0, 5, 0, 5, 0)]
@@ -26,7 +26,7 @@ def test_progress_counts_documents_and_jobs_as_they_go(module_db: Database) -> N
 
 
 def test_progress_counts_what_was_made(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put_all(module_db, name, STORIES)
     work(module_db)
     counted = rows(module_db, "SELECT chunks, entities, relationships FROM graphrag.progress WHERE corpus = %s", name)
@@ -42,7 +42,7 @@ def test_progress_counts_what_was_made(module_db: Database) -> None:
 
 
 def test_a_dead_letter_counts_as_failed_and_is_listed(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     put_all(module_db, name, STORIES)
     module_db.execute("UPDATE graphrag.corpora SET tokenizer_fingerprint = 'other' WHERE name = %s", [name])
     for _ in range(3):
@@ -56,12 +56,12 @@ def test_a_dead_letter_counts_as_failed_and_is_listed(module_db: Database) -> No
 
 
 def test_replication_lag_is_null_on_a_primary(module_db: Database) -> None:
-    new_corpus(module_db)
+    searched_corpus(module_db)
     assert set(rows(module_db, "SELECT replication_lag FROM graphrag.progress")) == {(None,)}
 
 
 def test_writers_of_one_corpus_do_not_wait_for_each_other_to_be_counted(module_db: Database) -> None:
-    name = new_corpus(module_db)
+    name = searched_corpus(module_db)
     with psycopg.connect(module_db.url) as item:
         put(item, name, "a", "Ada Lovelace wrote a note.")
         module_db.execute("SET statement_timeout = '20s'")
@@ -78,7 +78,7 @@ def test_writers_of_one_corpus_do_not_wait_for_each_other_to_be_counted(module_d
 
 
 def test_counts_follow_a_rollback_and_a_truncate(db: Database) -> None:
-    name = new_corpus(db)
+    name = searched_corpus(db)
     put_all(db, name, STORIES)
     work(db)
     with db.transaction(force_rollback=True):
@@ -99,7 +99,7 @@ def test_counts_follow_a_rollback_and_a_truncate(db: Database) -> None:
 
 
 def test_changes_that_no_worker_looks_at_leave_no_rows(db: Database) -> None:
-    name = new_corpus(db)
+    name = searched_corpus(db)
     put_all(db, name, STORIES)
     work(db)
     count_rows = rows(db, "SELECT count(*) FROM graphrag._document_counts")
@@ -109,7 +109,7 @@ def test_changes_that_no_worker_looks_at_leave_no_rows(db: Database) -> None:
 
 
 def test_repair_counts_what_came_past_the_triggers(db: Database) -> None:
-    name = new_corpus(db)
+    name = searched_corpus(db)
     put_all(db, name, STORIES)
     work(db)
     with db.transaction():

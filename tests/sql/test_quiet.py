@@ -7,7 +7,7 @@ import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.readers import acting_as, readers
-from tests.sql.ingest import STORIES, new_corpus, put_all, refused, rows, work
+from tests.sql.ingest import STORIES, put_all, refused, rows, searched_corpus, work
 
 # A value that no function of the schema takes: of every type that they have.
 _BAD = {
@@ -52,7 +52,7 @@ def test_no_function_shows_its_python_in_an_error(db: Database) -> None:
 
 
 def test_an_error_of_a_statement_keeps_its_code_and_texts(db: Database) -> None:
-    corpus = new_corpus(db)
+    corpus = searched_corpus(db)
     diag = refused(db, "SELECT graphrag.protect(%s, 'nothing = 1')", corpus)
     assert diag.sqlstate == "42703"
     assert is_quiet(diag)
@@ -87,7 +87,7 @@ def test_a_defect_shows_where_it_is(db: Database) -> None:
 
 
 def test_a_refusal_names_the_missing_grant(db: Database) -> None:
-    corpus = new_corpus(db)
+    corpus = searched_corpus(db)
     put_all(db, corpus, STORIES)
     work(db)
     db.execute("CREATE SCHEMA app; CREATE TABLE app.my_docs (id bigint)")

@@ -23,12 +23,12 @@ from tests.sql.ingest import (
     corpus_id,
     delete,
     keys,
-    new_corpus,
     put,
     put_all,
     refused,
     rows,
     search,
+    searched_corpus,
     statuses,
     value,
     wait_for,
@@ -92,7 +92,7 @@ def test_from_local_to_an_endpoint_and_back_as_if_made_there(module_db: Database
     name = provider(module_db, endpoint)
     documents = STORIES | {"long": "Ada Lovelace met Grace Hopper. " * 40}
     options = {"extractor": "llm", "llm": {"provider": name, "model": "m"}, "max_gleaning": 0, "chunk_token_size": 60}
-    corpus = new_corpus(module_db, **options, embedding=MULTILINGUAL, chunk_overlap=10)
+    corpus = searched_corpus(module_db, **options, embedding=MULTILINGUAL, chunk_overlap=10)
     put_all(module_db, corpus, documents)
     put(module_db, corpus, "titled", "A machine of brass stood in London.", title="The Engine")
     work(module_db)
@@ -212,7 +212,7 @@ def test_a_document_that_a_worker_has_at_the_swap_is_embedded_by_the_new_model(
 
 def test_a_worker_writes_new_documents_into_both_spaces(module_db: Database, endpoint: Endpoint) -> None:
     name = provider(module_db, endpoint)
-    corpus = new_corpus(
+    corpus = searched_corpus(
         module_db, extractor="llm", llm={"provider": name, "model": "m"}, max_gleaning=0, grounding="off"
     )
     put_all(module_db, corpus, {"hopper": STORIES["hopper"]})
@@ -239,7 +239,7 @@ def test_a_worker_writes_new_documents_into_both_spaces(module_db: Database, end
 def test_an_endpoint_that_fails_holds_up_neither_search_nor_documents_and_heals(
     module_db: Database, endpoint: Endpoint, kind: str
 ) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, STORIES)
     work(module_db)
     before = search(module_db, QUESTION, corpus)
@@ -272,7 +272,7 @@ def test_another_model_replaces_an_unfinished_change_and_the_current_one_cancels
     module_db: Database, endpoint: Endpoint
 ) -> None:
     name = provider(module_db, endpoint)
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, STORIES)
     work(module_db)
     before = vectors(module_db, corpus)
@@ -299,7 +299,7 @@ def test_another_model_replaces_an_unfinished_change_and_the_current_one_cancels
 
 
 def test_a_search_that_began_before_the_swap_ends_with_the_old_vectors(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, STORIES)
     work(module_db)
     with psycopg.connect(module_db.url) as reader:
@@ -317,7 +317,7 @@ def test_a_search_that_began_before_the_swap_ends_with_the_old_vectors(module_db
 
 
 def test_the_vector_index_is_there_at_the_swap(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, STORIES)
     work(module_db)
     reembed(module_db, corpus, at(provider(module_db, endpoint)))
@@ -344,7 +344,7 @@ def test_a_worker_killed_amid_it_is_followed_by_one_that_goes_on(
     url = own_cluster.create_database("app")
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("CREATE EXTENSION pg_graphrag CASCADE")
-        corpus = new_corpus(db)
+        corpus = searched_corpus(db)
         for n in range(40):
             put(db, corpus, f"{n:02}", f"Traveller {n} met Ada Lovelace in London.")
         work(db)
@@ -409,7 +409,7 @@ def test_without_vectors_the_option_changes_at_once(module_db: Database, endpoin
 
 
 def test_other_options_change_while_it_is_under_way(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, STORIES)
     work(module_db)
     reembed(module_db, corpus, at(provider(module_db, endpoint)))
@@ -425,7 +425,7 @@ def test_other_options_change_while_it_is_under_way(module_db: Database, endpoin
 
 
 def test_a_corpus_is_dropped_with_both_spaces(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, STORIES)
     work(module_db)
     reembed(module_db, corpus, at(provider(module_db, endpoint)))
@@ -436,7 +436,7 @@ def test_a_corpus_is_dropped_with_both_spaces(module_db: Database, endpoint: End
 
 
 def test_what_cannot_be_is_refused(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, {"ada": STORIES["ada"]})
     work(module_db)
     call = "SELECT graphrag.reembed(%s, %s)"
@@ -450,7 +450,7 @@ def test_what_cannot_be_is_refused(module_db: Database, endpoint: Endpoint) -> N
 
 
 def test_repair_goes_on_with_what_a_dump_left_unfinished(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put_all(module_db, corpus, STORIES)
     work(module_db)
     name = provider(module_db, endpoint)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import canonical, new_corpus, put, put_all, rows, work
+from tests.sql.ingest import canonical, put, put_all, rows, searched_corpus, work
 
 CHATS = {
     "a": "LiHua: Hey Adam! Can you meet me?\nAdamSmith: Hi Li Hua! You can come by.",
@@ -22,7 +22,7 @@ OTHERS = {
 
 @pytest.fixture
 def corpus(module_db: Database) -> Iterator[str]:
-    name = new_corpus(module_db, language="en")
+    name = searched_corpus(module_db, language="en")
     put_all(module_db, name, CHATS | OTHERS)
     work(module_db)
     yield name
@@ -58,7 +58,7 @@ def test_a_merge_of_a_suggestion_is_undone(module_db: Database, corpus: str) -> 
 
 
 def test_the_order_of_chats_changes_nothing(module_db: Database, corpus: str) -> None:
-    other = new_corpus(module_db, language="en")
+    other = searched_corpus(module_db, language="en")
     for key in reversed([*CHATS, *OTHERS]):
         put(module_db, other, key, (CHATS | OTHERS)[key])
         work(module_db)

@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, Connection, corpus_id, delete, new_corpus, put, refused, rows, value, work
+from tests.sql.ingest import STORIES, Connection, corpus_id, delete, put, refused, rows, searched_corpus, value, work
 from tests.sql.llm import provider
 
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix")
@@ -90,13 +90,15 @@ def fill(db: Connection, corpus: str) -> str:
 
 def described_corpus(db: Connection, endpoint: Endpoint) -> str:
     model = {"provider": provider(db, endpoint), "model": "model-1"}
-    return fill(db, new_corpus(db, extractor="llm", max_gleaning=0, llm={"roles": {"extract": model}}))
+    return fill(db, searched_corpus(db, extractor="llm", max_gleaning=0, llm={"roles": {"extract": model}}))
 
 
 @pytest.fixture(scope="module", params=["nlp", "llm"])
 def corpus(request: pytest.FixtureRequest, module_db: Database, endpoint: Endpoint) -> str:
     """A corpus that the tests change, one after the other."""
-    return fill(module_db, new_corpus(module_db)) if request.param == "nlp" else described_corpus(module_db, endpoint)
+    return (
+        fill(module_db, searched_corpus(module_db)) if request.param == "nlp" else described_corpus(module_db, endpoint)
+    )
 
 
 @contextmanager
@@ -204,7 +206,7 @@ def test_a_graph_cached_without_its_texts_changes_no_result(module_db: Database,
 
 
 def test_deleted_documents_leave_their_places_to_others_in_a_cached_graph(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     for number in range(9):
         again = " Ada Lovelace wrote programs." if number < 4 else ""
         put(module_db, corpus, f"{number}", f"Ada Lovelace met Alan Turing in year {number}.{again}")
@@ -439,7 +441,7 @@ def test_a_bad_setting_of_memory_is_named(reader: Connection, corpus: str) -> No
 
 
 def test_repair_names_a_revision_that_a_restored_corpus_has_not(module_db: Database, reader: Connection) -> None:
-    corpus = fill(module_db, new_corpus(module_db))
+    corpus = fill(module_db, searched_corpus(module_db))
     expected = warm(reader, corpus)
     module_db.execute("DELETE FROM graphrag.corpus_revisions WHERE corpus_id = %s", [corpus_id(module_db, corpus)])
     assert results(reader, corpus) == expected

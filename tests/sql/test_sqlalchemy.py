@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pg_graphrag.beside.client import GraphRAG
+from pg_graphrag.beside.client import AsyncGraphRAG, GraphRAG
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.integrations.sqlalchemy import neighbors, search, search_entities, select_found
 from psycopg import sql
 from sqlalchemy import Engine, Text, create_engine, func, select
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from tests.runtime.cluster import Database
@@ -143,3 +145,22 @@ def test_the_client_takes_the_drivers_connection_and_refuses_sqlalchemys(engine:
             GraphRAG(connection)  # type: ignore[arg-type]
         driver: Any = connection.connection.driver_connection
         assert GraphRAG(driver).search("punched cards", top_k=1)[0].source_key == "a/2"
+
+
+def test_asynchronous_sessions_search_and_lend_their_connection(engine: Engine, module_db: Database) -> None:
+    async def search_all() -> None:
+        url = module_db.url.replace("postgresql://", "postgresql+psycopg_async://", 1)
+        asynchronous = create_async_engine(url)
+        async with AsyncSession(asynchronous) as session:
+            statement = select_found(Article.id, "Who met Babbage?", top_k=1, key_prefix="a/")
+            assert [row[0].headline for row in await session.execute(statement)] == ["Ada"]
+        async with asynchronous.connect() as connection:
+            for source in (connection, asynchronous):
+                with pytest.raises(GraphRAGError, match="of sqlalchemy cannot be used") as error:
+                    AsyncGraphRAG(source)
+                assert "get_raw_connection()" in str(error.value.hint)
+            lent = await connection.get_raw_connection()
+            assert (await AsyncGraphRAG(lent.driver_connection).search("Who met Babbage?", top_k=1))[0].title == "Ada"
+        await asynchronous.dispose()
+
+    asyncio.run(search_all())

@@ -165,6 +165,8 @@ SELECT p.oid::regprocedure::text FROM pg_proc p
 def filled(shared_cluster: Cluster | Server) -> Iterator[str]:
     """A database of which others are copies, with statistics of a tenth of its rows."""
     with Database.open(shared_cluster.create_database("plans", "template")) as connection:
+        # For so many texts it is worth loading.
+        connection.execute("SET graphrag.embedding_engine = 'auto'")
         fill(connection, [SIZE // 10, SIZE])
         # Those that keep AGE's messages from users would keep their plans from us.
         for (function,) in connection.execute(SILENT).fetchall():

@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from tests.runtime.cluster import Cluster, Database
 from tests.security.readers import readers, session_of
 from tests.sql.asking import warnings
-from tests.sql.ingest import Connection, new_corpus, put, refused, rows, search, value, work
+from tests.sql.ingest import Connection, put, refused, rows, search, searched_corpus, value, work
 
 WAIT = "SELECT * FROM graphrag.wait_indexed(%s, %s, %s)"
 
@@ -27,7 +27,7 @@ def other(module_db: Database) -> Iterator[Connection]:
 
 
 def test_it_sees_what_a_worker_commits_meanwhile(module_db: Database, other: Connection) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     for key in "abc":
         put(module_db, corpus, key, "Ada Lovelace wrote notes.")
     worker = threading.Thread(target=work, args=(other,))
@@ -38,13 +38,13 @@ def test_it_sees_what_a_worker_commits_meanwhile(module_db: Database, other: Con
 
 
 def test_after_the_timeout_the_rest_is_pending(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put(module_db, corpus, "a", "Ada Lovelace wrote notes.")
     assert rows(module_db, WAIT, corpus, ["a"], "0.2 s") == [(0, 0, 1)]
 
 
 def test_waiting_ends_with_its_cancel(module_db: Database, other: Connection) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put(module_db, corpus, "a", "Ada Lovelace wrote notes.")
     with pytest.raises(psycopg.errors.QueryCanceled):
         other.execute("SET statement_timeout = '200ms'; SELECT * FROM graphrag.wait_indexed('" + corpus + "')")
@@ -68,7 +68,7 @@ def test_what_cannot_be_waited_for_is_refused(
 
 
 def test_who_would_wait_for_himself_is_told(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put(module_db, corpus, "a", "Ada Lovelace wrote notes.")
     with psycopg.connect(module_db.url) as own:
         put(own, corpus, "b", "Alan Turing read them.")
@@ -79,7 +79,7 @@ def test_who_would_wait_for_himself_is_told(module_db: Database) -> None:
 
 
 def test_a_hidden_document_is_as_one_that_is_not_there(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     for key in ("open", "hidden"):
         put(module_db, corpus, key, "Ada Lovelace wrote notes.")
     module_db.execute("SELECT graphrag.protect(%s, %s)", [corpus, "source_key = 'open'"])
@@ -94,7 +94,7 @@ def test_a_hidden_document_is_as_one_that_is_not_there(module_db: Database) -> N
 
 
 def test_listeners_hear_of_documents_of_a_corpus_that_notifies(module_db: Database, other: Connection) -> None:
-    silent, corpus = new_corpus(module_db), new_corpus(module_db, notify=True)
+    silent, corpus = searched_corpus(module_db), searched_corpus(module_db, notify=True)
     long_key = "\x01" * 1900
     for name, key in ((silent, "a"), (corpus, "b"), (corpus, long_key)):
         put(module_db, name, key, f"Ada Lovelace wrote notes for {name}.")
@@ -115,7 +115,7 @@ def test_a_full_queue_of_notifications_costs_the_notifications_alone(cluster: Ca
     with psycopg.connect(own.url("notifying"), autocommit=True) as db:
         db.execute("CREATE EXTENSION pg_graphrag CASCADE; SET graphrag.notify = on")
         db.execute(f"CREATE ROLE deaf LOGIN PASSWORD '{own.runtime.password}'".encode())
-        corpus = new_corpus(db, notify=True)
+        corpus = searched_corpus(db, notify=True)
         with ExitStack() as sessions:
             # Older transactions that hold nothing up.
             for _ in range(4):
@@ -149,7 +149,7 @@ def test_a_full_queue_of_notifications_costs_the_notifications_alone(cluster: Ca
 
 
 def test_a_search_before_any_worker_says_so_once(module_db: Database, other: Connection) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     notices: list[str] = []
     other.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
     assert search(other, "Ada", corpus, "bm25") == []
@@ -169,7 +169,7 @@ def issues(db: Connection) -> dict[str, str]:
 def test_health_names_what_needs_somebody(module_db: Database, other: Connection) -> None:
     work(module_db)
     assert issues(module_db) == {}
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     for key in "abc":
         put(module_db, corpus, key, "Ada Lovelace wrote notes.")
     assert issues(module_db) == {}
@@ -282,7 +282,7 @@ def test_documents_of_a_dropped_table_go_though_a_pass_failed_for_good(db: Datab
 
 
 def test_the_procedure_holds_back_no_vacuum(module_db: Database, other: Connection) -> None:
-    corpus = new_corpus(module_db)
+    corpus = searched_corpus(module_db)
     put(module_db, corpus, "a", "Ada Lovelace wrote notes.")
     call = "CALL graphrag.wait_until_indexed(%s, %s, %s)"
     waited: list[tuple[int, ...]] = []
@@ -310,7 +310,7 @@ def test_the_procedure_holds_back_no_vacuum(module_db: Database, other: Connecti
 
 
 def test_health_samples_whether_chunks_are_what_their_documents_say(db: Database) -> None:
-    corpus = new_corpus(db)
+    corpus = searched_corpus(db)
     put(db, corpus, "ada", "Ada Lovelace admired Charles Babbage.")
     work(db)
     health = "SELECT detail FROM graphrag.health() WHERE severity = 'error'"

@@ -19,8 +19,8 @@ SEA = {
     "nemo": "Captain Nemo sailed the Nautilus. Captain Nemo fought the Kraken. The Nautilus sank a frigate.",
     "land": "Ned Land harpooned the Kraken. Ned Land met Captain Nemo on the Nautilus.",
 }
-# How the prompt of each task begins.
-_BEGINNINGS = {name: prompts.default(name).splitlines()[0].partition("{")[0] for name in TASKS}
+# How the prompt of each task begins; a conversation by itself has none.
+_BEGINNINGS = {name: prompts.default(name).splitlines()[0].partition("{")[0] for name in TASKS if name != "chat"}
 
 
 def task(messages: Messages) -> str:

@@ -27,6 +27,30 @@ CASES = {
     "Code `a[9]` stays, prose [9] does not": ("Code `a[9]` stays, prose does not", [], 1),
     "```sql\nSELECT a[7];\n```\nDone [7]": ("```sql\nSELECT a[7];\n```\nDone", [], 1),
     "An odd ` tick\nand [9] after it": ("An odd ` tick\nand after it", [], 1),
+    # Tags, numbers above the line, labels of one letter.
+    "It is so.<sup>1</sup> And thus<sup>[2, 3]</sup>, too <cite>1</cite>.": (
+        "It is so.[1] And thus[2][3], too [1].",
+        [1, 2, 3, 1],
+        0,
+    ),
+    "So <ref>2</ref><source>3</source>, <CITE> 1 </CITE> and <cite>9</cite>.": ("So [2][3], [1] and.", [2, 3, 1], 1),
+    "It is so.¹ Or “so.”²³ And so [S1; S2] [D3].": (
+        "It is so.[1] Or “so.”[2][3] And so [1][2] [3].",
+        [1, 2, 3, 1, 2, 3],
+        0,
+    ),
+    "It is known (#1). Also (#2, #3).": ("It is known [1]. Also [2][3].", [1, 2, 3], 0),
+    "10 m<sup>2</sup>, 5 inch<sup>2</sup>, 10<sup>3</sup>, x<sup>2</sup>, the 1<sup>st</sup>, n<sup>-1</sup>": (
+        "10 m<sup>2</sup>, 5 inch<sup>2</sup>, 10<sup>3</sup>, x<sup>2</sup>, the 1<sup>st</sup>, n<sup>-1</sup>",
+        [],
+        0,
+    ),
+    "10 m², R², 5 cm³ and word². a < 1 <b>2</b> <sup>": ("10 m², R², 5 cm³ and word². a < 1 <b>2</b> <sup>", [], 0),
+    "Closed by issue (#1). Model S1 (S1). Size [S], [SD1], [s1], [S1a].": (
+        "Closed by issue (#1). Model S1 (S1). Size [S], [SD1], [s1], [S1a].",
+        [],
+        0,
+    ),
     "[link](x) [] [a1] [1a] [[x] [": ("[link](x) [] [a1] [1a] [[x] [", [], 0),
     "  padded [1]  \n": ("padded [1]", [1], 0),
     "Big [99999999] and [123456789012] numbers": ("Big and [123456789012] numbers", [], 1),
@@ -181,6 +205,14 @@ def test_pieces_make_the_same_answer_however_they_are_cut(text: str) -> None:
 PARTS = (
     *"[]12 \n`~()（）\\【】†。⟦⟧_#^\t.",
     *(
+        "<sup>",
+        "</sup>",
+        "<cite>",
+        "</cite>",
+        "words",
+        "S1",
+        "#1",
+        "²",
         "[[",
         "]]",
         "9",
@@ -232,6 +264,23 @@ def test_numbers_parted_by_blanks_behind_the_name_of_a_vector_cite_nothing(text:
     citations = Citations([1, 2, 3])
     assert citations.feed(text) + citations.finish() == text
     assert not citations.cited_sentences
+
+
+@pytest.mark.parametrize(
+    "text", ["It is so.<sup>1</sup>", "It is <cite>1</cite>.", "It is so.¹", "The Audi [S1].", "Fixed a crash (#1)."]
+)
+def test_what_a_document_itself_writes_so_cites_nothing(text: str) -> None:
+    citations = Citations({1, 2}, f"[1] It says: {text}")
+    assert citations.feed(text) + citations.finish() == text
+    assert citations.cited_sentences == []
+
+
+def test_forms_beyond_brackets_are_read_in_linear_time() -> None:
+    began = time.process_time()
+    for part in ("so.<sup>1</sup> ", "so.¹ ", "<", "<sup>", "[S1] ", "<cite>1"):
+        citations = Citations({1}, "many words " * 10_000)
+        citations.feed(part * 5_000) + citations.finish()
+    assert time.process_time() - began < 5
 
 
 def test_names_that_are_subscripted_are_looked_for_once() -> None:

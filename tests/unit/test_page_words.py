@@ -31,7 +31,7 @@ class _Marked(HTMLParser):
             )
 
     def handle_data(self, data: str) -> None:
-        if self._is_marked and data.strip():
+        if self._is_marked and re.search(r"[^\W\d_]", data):
             self.keys.add(data.strip())
         self._is_marked = False
 

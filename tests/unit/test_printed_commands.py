@@ -128,6 +128,13 @@ def test_apt_has_its_lists_before_it_installs(page: str) -> None:
             assert "apt-get update" in block.partition("apt-get install")[0]
 
 
+@pytest.mark.parametrize("script", ["bin/lib/base.sh", "test"])
+def test_scripts_that_name_packages_say_to_fetch_the_lists_too(script: str) -> None:
+    for line in (PROJECT / script).read_text().splitlines():
+        if "apt-get install" in line:
+            assert "apt-get update" in line.partition("apt-get install")[0]
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.parametrize("option", ["--help", "--no-such-option"])
 def test_a_script_helps_or_refuses_and_does_nothing(script: str, option: str, tmp_path: Path) -> None:

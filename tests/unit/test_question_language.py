@@ -10,7 +10,8 @@ from pg_graphrag.text.question_language import question_language
 QUESTIONS = {
     "en": "What is the budget? | Who is Ada? | How many machines? | When was it built? | list all plants | What does "
     "東京都庁 do? | Why? | Budget of Osaka Works? | Kestrel | 42 | RZ-500K? |  | Compare A and B | C language | A | O"
-    " | What is São Paulo's budget? | Budget of Champs-Élysées project? | Who is the CEO of Müller GmbH? | Any discounts?",
+    " | What is São Paulo's budget? | Budget of Champs-Élysées project? | Who is the CEO of Müller GmbH?"
+    " | Any discounts?",
     "de": "Wer gründete Siemens? | Was kostet das? | Was macht Siemens? | Wie hoch ist das Budget? | Wann wurde es "
     "gebaut? | Wo liegt Berlin? | Warum? | Wie viele Maschinen? | Welche Themen gibt es? | Was ist die "
     "Hauptstadt? | Wie heißt der Chef? | Umsatz 2023 | Zusammenfassung bitte"
@@ -26,8 +27,8 @@ QUESTIONS = {
     "it": "Qual è il budget? | Chi è Ada? | Quante macchine? | Dove si trova Roma? | Perché? | Quando è stato "
     "costruito? | Che cos'è? | Temi principali? | Riassunto"
     " | Posso fumare? | Esiste una garanzia?",
-    "pt": "Qual é o orçamento? | Quem é Ada? | Quantas máquinas há? | Onde fica Lisboa? | Por quê? | Quando foi "
-    "construído? | O que é isso? | Temas principais? | Resumo | Compare A e B"
+    "pt": "Vocês têm desconto? | Qual é o orçamento? | Quem é Ada? | Quantas máquinas há? | Onde fica Lisboa? | Por quê? |"
+    " Quando foi construído? | O que é isso? | Temas principais? | Resumo | Compare A e B"
     " | Posso pagar não? | Preciso de seguro? | Quanto custa o contrato?",
     "nl": "Wat is het budget? | Wie is Ada? | Hoeveel machines zijn er? | Waar ligt Amsterdam? | Waarom? | Wanneer werd"
     " het gebouwd? | Welke thema's? | Omzet 2023 | Samenvatting | Vergelijk A en B | Wie bezit Acme?"
@@ -47,13 +48,29 @@ QUESTIONS = {
     "tr": "Bütçe nedir? | Ada kimdir? | Kaç makine var? | Neden? | Ne zaman yapıldı? | İstanbul nerede? | Acme kimin? |"
     " Özet",
     "vi": "Ngân sách là gì? | Ada là ai? | Tại sao? | Có bao nhiêu máy? | Hà Nội ở đâu?",
-    "sv": "Vad är budgeten? | Vem är Ada? | Varför? | Omsättning 2023 | Sammanfattning",
-    "cs": "Jaký je rozpočet? | Kdo je Ada? | Proč?",
+    "sv": "Vad är budgeten? | Vem är Ada? | Varför? | Omsättning 2023 | Sammanfattning"
+    " | Finns det rabatt för studenter?"
+    " | Får jag arbeta hemifrån på fredagar? | Har vi föräldraledighet? | Var lagras säkerhetskopiorna?"
+    " | När går garantin ut? | Hur många anställda har företaget?",
+    "no": "Hva er budsjettet? | Hvor mye kostet prosjektet i fjor? | Hvem signerte kontrakten?"
+    " | Hvorfor ble broen stengt?"
+    " | Hvor lagres sikkerhetskopiene? | Finnes det rabatt for studenter? | Har vi foreldrepermisjon?"
+    " | Er det noen rabatt?"
+    " | Hvor mange ansatte har selskapet? | Får jeg ta med hunden på kontoret? | Gi meg en oversikt over prosjektet"
+    " | Kva er budsjettet? | Kor mykje kosta prosjektet? | Kven skreiv under kontrakten med Acme?"
+    " | Kvifor vart brua stengd?"
+    " | Kan eg arbeide heimanfrå på fredagar? | Finst det rabatt? | Korleis søkjer eg om ferie?"
+    " | Kor er hovudkontoret?",
+    "cs": "Je sleva pro studenty? | Mohu v pátek pracovat z domova? | Jaký je rozpočet? | Kdo je Ada? | Proč?",
     "id": "Berapa anggarannya? | Siapa Ada? | Mengapa?",
     "ro": "Care este bugetul? | Cine este Ada?",
-    "hu": "Mi a költségvetés? | Ki volt Ada?",
-    "fi": "Mikä on budjetti? | Kuka on Ada?",
-    "da": "Hvad er budgettet? | Hvornår blev det bygget?",
+    "hu": "Mennyibe kerül? | Mi a költségvetés? | Ki volt Ada?",
+    "fi": "Kauanko takuu on voimassa? | Mikä on budjetti? | Kuka on Ada?"
+    " | Voinko tehdä etätöitä? | Onko opiskelijoille alennusta?",
+    "da": "Hvad er budgettet? | Hvornår blev det bygget? | Kan jeg arbejde hjemmefra om fredagen?"
+    " | Findes der en kantine?"
+    " | Er der rabat til studerende? | Hvor gemmes sikkerhedskopierne? | Hvem er Robert? | Må jeg tage min hund med?"
+    " | Hvor mange ansatte har firmaet? | Hvem er direktør?",
     "el": "Ποιος είναι ο προϋπολογισμός;",
     "he": "מה התקציב?",
     "hi": "बजट क्या है? | निदेशक कौन है? | क्यों?",
@@ -65,15 +82,18 @@ QUESTIONS = {
     "sr": "Колики је буџет? | Ко је Ада? | Зашто? | Где је Београд?",
     "mk": "Колкав е буџетот? | Кој е Ада? | Зошто? | Каде е Скопје? | Дали има попуст?",
     "kk": "Бюджет қандай? | Директор кім?",
-    "hr": "Koliki je proračun? | Tko je Ada? | Zašto? | Gdje je Zagreb? | Šta je budžet? | Ko je direktor? | Gde je Beograd?"
+    "hr": "Imamo li rodiljni dopust? | Mogu li raditi od kuće? | Koliki je proračun? | Tko je Ada? | Zašto?"
+    " | Gdje je Zagreb? | Šta je budžet? | Ko je direktor? | Gde je Beograd?"
     " | Da li postoji popust? | Kada je izgrađen most?",
     "sl": "Kakšen je proračun? | Kdo in kje? | Zakaj? | Kdaj je bil zgrajen most? | Kje je Ljubljana?"
     " | Kolikšen je potni proračun za leto 2025?",
     "sk": "Aký je rozpočet? | Kto je Ada? | Prečo? | Kedy bol postavený most? | Koľko to stojí?",
-    "ca": "Quin és el pressupost? | Qui és Ada? | Per què? | Quan es va construir? | On és Girona? | Quants empleats hi ha?",
+    "ca": "Quin és el pressupost? | Qui és Ada? | Per què? | Quan es va construir? | On és Girona?"
+    " | Quants empleats hi ha?",
     "lt": "Koks yra biudžetas? | Kas yra Ada? | Kodėl? | Kada buvo pastatytas tiltas? | Kur yra Vilnius?",
     "lv": "Kāds ir budžets? | Kas ir Ada? | Kāpēc? | Kad ir uzcelts tilts? | Kur ir Rīga? | Cik maksā?",
-    "et": "Milline on eelarve? | Kes on Ada? | Millal sild ehitati? | Kui palju see maksab?",
+    "et": "Kes allkirjastas lepingu Acmega? | Miks sild suleti? | Kus asub peakontor? | Kas ma tohin kodus töötada?"
+    " | Milline on eelarve? | Kes on Ada? | Millal sild ehitati? | Kui palju see maksab?",
     "bn": "বাজেট কত? | আডা কে? | PostgreSQL কী করে?",
     "ka": "რა არის ბიუჯეტი? | ვინ არის ადა? | რატომ?",
     "hy": "Ո՞րն է բյուջեն։",
@@ -89,7 +109,8 @@ QUESTIONS = {
 
 # With words that are small words of a rare language, too.
 OF_ANOTHER = {
-    "ru": "Доход от продаж | Штраф за просрочку | Ответственность за нарушение договора | Скидка от объёма | Защита от пожара"
+    "ru": "Доход от продаж | Штраф за просрочку | Ответственность за нарушение договора | Скидка от объёма"
+    " | Защита от пожара"
     " | Да | Доступ ко всем файлам | Кому дали скидку? | Бар на крыше | Расскажи про договор | Где та печать?",
     "hi": "हाँ या नहीं? | दिल्ली या मुंबई? | किन कंपनियों को छूट मिली? | Ada के बारे | दाम कम हो तो",
     "fr": "Qui va payer ? | Qui va signer le contrat ?",
@@ -97,8 +118,10 @@ OF_ANOTHER = {
     "pt": "Vai chover? | Vai haver desconto?",
     "ro": "Va plăti Acme?",
     "it": "Per quando va consegnato?",
-    "en": "Hi | Hi, total budget? | CAL license cost | NAV calculation method | Dynamics NAV license | MIS report"
-    " | KES exchange rate | KAM responsibilities | high res images | KO criteria | Saldo kas | Kur riski | Principals meeting",
+    "en": "Sam? | Ali? | Kari Nordmann | Tom Hansen's contract? | Hi | Hi, total budget? | CAL license cost"
+    " | NAV calculation method | Dynamics NAV license | MIS report"
+    " | KES exchange rate | KAM responsibilities | high res images | KO criteria | Saldo kas | Kur riski"
+    " | Principals meeting",
     "cs": "Kam jede vlak?",
     "de": "IT Kosten",
 }

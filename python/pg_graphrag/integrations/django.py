@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -31,11 +32,14 @@ class GraphRAGOperation(Operation):
 
 class CreateGraphRAG(GraphRAGOperation):
     """Create the extension with those that it needs; Django's role has to be a superuser. Backwards nothing is dropped: a
-    migration does not delete documents."""
+    migration does not delete documents. `hints` go to routers, as those of Django's RunSQL do."""
+
+    def __init__(self, hints: Mapping[str, Any] | None = None):
+        self.hints = dict(hints or {})
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         """Create the extension where it is not there."""
-        if _is_allowed(schema_editor, app_label):
+        if _is_allowed(schema_editor, app_label, hints=self.hints):
             schema_editor.execute("CREATE EXTENSION IF NOT EXISTS pg_graphrag CASCADE")
 
     def describe(self) -> str:
@@ -152,15 +156,22 @@ class BackfillTable(GraphRAGOperation):
 
 
 class CreateCorpus(GraphRAGOperation):
-    """Create a corpus with options, where there is none of the name. Backwards it is dropped with its documents."""
+    """Create a corpus with options, where there is none of the name. Backwards it is dropped with its documents.
 
-    def __init__(self, name: str, options: Mapping[str, Any] | None = None, **others: Any):
+    `hints` go to routers, as those of Django's RunSQL do.
+    """
+
+    def __init__(
+        self, name: str, options: Mapping[str, Any] | None = None, hints: Mapping[str, Any] | None = None, **others: Any
+    ):
         self.name = name
         self.options = {**(options or {}), **others}
+        self.hints = dict(hints or {})
 
     def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
         """Name the options as one argument: what writes migrations drops those that a signature does not name."""
-        return (type(self).__name__, [], {"name": self.name, "options": self.options})
+        arguments = {"name": self.name, "options": self.options} | ({"hints": self.hints} if self.hints else {})
+        return (type(self).__name__, [], arguments)
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         """Create the corpus."""
@@ -168,12 +179,12 @@ class CreateCorpus(GraphRAGOperation):
             "SELECT graphrag.create_corpus(%s, %s::jsonb)"
             " WHERE NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = %s)"
         )
-        if _is_allowed(schema_editor, app_label):
+        if _is_allowed(schema_editor, app_label, hints=self.hints):
             schema_editor.execute(sql, (self.name, json.dumps(self.options), self.name))
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         """Drop the corpus."""
-        if _is_allowed(schema_editor, app_label):
+        if _is_allowed(schema_editor, app_label, hints=self.hints):
             schema_editor.execute("SELECT graphrag.drop_corpus(%s)", (self.name,))
 
     def describe(self) -> str:
@@ -360,12 +371,16 @@ class _Connections:
 MAX_TOP_K = 10_000
 
 
-def _is_allowed(schema_editor: Any, app_label: str, model: Any = None) -> bool:
+def _is_allowed(
+    schema_editor: Any, app_label: str, model: Any = None, hints: Mapping[str, Any] = MappingProxyType({})
+) -> bool:
     """Whether a migration may change what is of a model, or of the app, in this database. Tables may be unmanaged."""
     alias = schema_editor.connection.alias
     if schema_editor.connection.vendor != "postgresql":
         return False
-    return bool(router.allow_migrate(alias, app_label) if model is None else router.allow_migrate_model(alias, model))
+    if model is not None:
+        return bool(router.allow_migrate_model(alias, model))
+    return bool(router.allow_migrate(alias, app_label, **hints))
 
 
 def _relation(schema_editor: Any, model: Any) -> str:

@@ -317,6 +317,10 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         """Return what Cypher finds."""
         return _SCHEMA
 
+    def persist(self, persist_path: str, fs: Any = None) -> None:
+        """Write no file, since the graph is in the database; index what was added."""
+        self._index()
+
     def _index(self) -> None:
         if self._has_new_documents:
             self._client.process_jobs()

@@ -183,10 +183,17 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
             0A000 for a query without a text, and for modes and operators of filters that there are not.
         """
         arguments = self._arguments(query)
+        self._index()
+        return _result(self._client.search(**arguments, **kwargs))
+
+    def persist(self, persist_path: str, fs: Any = None) -> None:
+        """Write no file, since nodes are in the database; index what was added, so that an index that is loaded finds it."""
+        self._index()
+
+    def _index(self) -> None:
         if self._has_new_documents and self._processes_jobs:
             self._client.process_jobs()
             self._has_new_documents = False
-        return _result(self._client.search(**arguments, **kwargs))
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """As `query`."""

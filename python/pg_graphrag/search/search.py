@@ -12,7 +12,7 @@ from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
 from pg_graphrag.search.contexts.row_tables import TABLE_NAME, key_of
 from pg_graphrag.search.query.mode import Mode
-from pg_graphrag.search.query.mode_options import CHECKS, CONTEXT_OPTIONS, PAPER, TRANSFORMS, SearchOptions
+from pg_graphrag.search.query.mode_options import ASK_OPTIONS, CHECKS, CONTEXT_OPTIONS, PAPER, TRANSFORMS, SearchOptions
 from pg_graphrag.search.query.query import Query, query_of
 from pg_graphrag.search.retrievers.empty import lacks_means, warn_of_nothing
 from pg_graphrag.server import Database, Row
@@ -58,6 +58,7 @@ class Call:
         query = query_of(db, caller, self.text, options, self.low, self.high, reads_keywords=mode.reads_keywords)
         if options.profile_time:
             query = replace(query, profile=Profile(self.start, "caller"))
+            query.models.requests = []
         return query, mode
 
 
@@ -116,8 +117,7 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
 
         rows = relevant(search_query, rows)
     documents = _documents(search_query.db, {row.document_id for row in rows})
-    if search_query.profile is not None:
-        search_query.notes["profile_time"] = search_query.profile.milliseconds()
+    search_query.notes.update(search_query.profile_notes())
     for row in rows:
         notes = {"mode": mode.name, **search_query.notes}
         document = documents.get(row.document_id)
@@ -181,17 +181,13 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
         if name == "sql" and value is True and function != "ask":
             hint = f"Leave it out: a model writes the statement, and graphrag.{function} asks none."
             raise _of_another(name, "ask", function, hint)
-        if name == "answer_timeout" and function != "ask":
+        if name in ("answer_timeout", *ASK_OPTIONS) and function != "ask":
             raise _of_another(name, "ask", function)
         is_off = value is None or value in (False, "none")
         if name in (*TRANSFORMS, "min_relevance") and not is_off and function == "ask" and mode.answer is not None:
             raise GraphRAGError(
                 f'graphrag.ask has no option "{name}" in mode "{mode.name}"',
                 hint="Leave it out: that mode asks in its own way.",
-            )
-        if name == "profile_time" and value is True and function == "ask":
-            raise GraphRAGError(
-                'graphrag.ask has no option "profile_time"', hint="Ask for the context: graphrag.context(…) has it."
             )
         if not mode.has(name) and not (name == "rrf_k" and values.get("transform") in _FUSING):
             having = [other_mode.name for other_mode in modes.all_modes() if other_mode.has(name)]

@@ -25,6 +25,10 @@ class Profile:
             self._count()
             self._steps.pop()
 
+    def at(self, moment: float) -> float:
+        """Return when a moment of `perf_counter` was, in milliseconds from the begin."""
+        return round(1000 * (moment - self._start), 2)
+
     def milliseconds(self) -> dict[str, float]:
         """Return {total, and each step so far} in milliseconds."""
         self._count()

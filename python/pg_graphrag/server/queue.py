@@ -10,6 +10,8 @@ from typing import Any
 
 from pg_graphrag.server import Database, Row
 
+# After so many times, over minutes, that an endpoint says to be busy, one text may be the reason.
+BUSY_TIMES = 6
 # Of processor time: a refresh that took less may run again at once; a longer one waits this many times as long, a twentieth of a
 # worker's time.
 FREE_SECONDS = 0.5
@@ -38,6 +40,11 @@ class Job:
     def timeouts(self) -> int:
         """How often a model was silent for too long about what the job is of."""
         return int(self.payload.get("timeouts", 0))
+
+    @property
+    def doubts_texts(self) -> bool:
+        """Whether an endpoint was so often too busy for what the job is of that it may be so for one text alone."""
+        return int(self.payload.get("busy", 0)) >= BUSY_TIMES
 
 
 def queue(db: Database, kind: str, corpus_id: int) -> None:

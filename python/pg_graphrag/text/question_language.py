@@ -41,7 +41,7 @@ _WORDS = {
     "pt": "que quê qual quais quem quando onde porque porquê como quanto quantos quanta quantas é são era foi o os as um"
     " uma de do da dos das em no na para com se está há tem não e resumo resuma compare compara fale diga liste explique"
     " descreva temas principais receita receitas faturamento verdade vendas sobre riscos"
-    " posso pode existe preço preciso tenho quero mora custa orçamento dirige garantia vai",
+    " posso pode existe preço preciso tenho quero mora custa orçamento dirige garantia vai têm vocês você tenho",
     "nl": "wat welke wie wiens wanneer waar waarom hoe hoeveel is zijn was werd heeft hebben de het een en van in op voor"
     " met niet kan er aan bij naar om te dit dat wordt samenvatting vergelijk samen noem beschrijf omzet belangrijkste"
     " thema bezit vertel verschil"
@@ -50,17 +50,26 @@ _WORDS = {
     " był była było w we na z ze do nie się o od za przez ma i podsumowanie podsumuj streść porównaj opowiedz opisz"
     " wyjaśnij wymień przychody główne tematy prawda to kim czym",
     "cs": "co jaký jaká jaké jakou který která které kdo koho kdy kde proč jak kolik je jsou byl byla bylo v ve na z ze"
-    " do se o od za má a shrnutí shrň porovnej popiš vysvětli vyjmenuj tržby hlavní témata pravda řekni kam odkud či",
+    " do se o od za má a shrnutí shrň porovnej popiš vysvětli vyjmenuj tržby hlavní témata pravda řekni kam odkud či"
+    " mohu můžu můžeme máme existuje musím pro",
     "sv": "vad vilken vilket vilka vem när var varför hur är och en ett den det de i på av för med som till många mycket"
-    " har kan sammanfattning sammanfatta jämför beskriv förklara lista omsättning intäkter viktigaste teman berätta sant",
+    " har kan sammanfattning sammanfatta jämför beskriv förklara lista omsättning intäkter viktigaste teman berätta sant"
+    " jag får ska skall måste inte någon något några mycket från finns efter utan mellan blir blev mig ta sista ge"
+    " översikt om kan",
     "da": "hvad hvilken hvilket hvilke hvem hvornår hvor hvorfor hvordan er var og en et den det de i på af for med som"
-    " til mange har sammenfatning resumé opsummer sammenlign beskriv forklar omsætning vigtigste temaer fortæl sandt",
+    " til mange har sammenfatning resumé opsummer sammenlign beskriv forklar omsætning vigtigste temaer fortæl sandt"
+    " jeg kan må skal får om fra meget ikke nogen noget blev bliver findes der efter uden mellem sidste mig giv"
+    " oversigt tage sammenfat",
     "no": "hva hvilken hvilket hvilke hvem når hvor hvorfor hvordan er var og en et den det de i på av for med som til"
-    " mange har sammendrag oppsummer sammenlign beskriv forklar omsetning inntekter viktigste temaer fortell sant",
+    " mange har sammendrag oppsummer sammenlign beskriv forklar omsetning inntekter viktigste temaer fortell sant"
+    " jeg kan må skal får om fra mye ikke noen noe ble blir finnes etter uten mellom siste meg gi oversikt ta fjor"
+    " dere kva kven kor kvar kvifor korleis eg ikkje ein eit frå mykje noko nokon vart vert blei finst utan"
+    " mellom samandrag",
     "fi": "mikä mitä mitkä kuka ketkä milloin missä mistä mihin miksi miten kuinka paljonko on ovat oli ja ei se tämä"
-    " että yhteenveto tiivistä vertaa kuvaile selitä luettele liikevaihto tärkeimmät teemat kerro totta",
+    " että yhteenveto tiivistä vertaa kuvaile selitä luettele liikevaihto tärkeimmät teemat kerro totta"
+    " voinko voiko onko saako saanko meillä minun pitääkö kauanko voimassa saako",
     "hu": "mi mit mik ki kit kik mikor hol hová miért hogyan hány mennyi melyik milyen van volt a az egy és nem"
-    " összefoglaló összefoglalás foglald hasonlítsd össze sorold árbevétel bevétel fő témák mondd igaz ez",
+    " összefoglaló összefoglalás foglald hasonlítsd össze sorold árbevétel bevétel fő témák mondd igaz ez mennyibe kerül",
     "ro": "ce care cine când cand unde cum cât câți câte este sunt era au și un o în pe la cu din al ale nu pentru de"
     " rezumat compară descrie explică enumeră venituri teme principale adevărat spune va",
     "tr": "ne nedir hangi hangisi kim kimdir kime nerede nereye zaman neden niçin niye nasıl kaç mi mı mu mü ve bir bu"
@@ -71,23 +80,29 @@ _WORDS = {
     "id": "apa apakah siapa kapan mana dimana mengapa kenapa bagaimana berapa yang dan adalah dari untuk dengan ini itu"
     " di ke pada ringkasan ringkas bandingkan jelaskan sebutkan uraikan pendapatan tema utama benar ceritakan",
     "sk": "čo aký aká aké akú ktorý ktorá ktoré ktorí kto koho komu kde kedy prečo ako koľko je sú bol bola bolo boli v vo na"
-    " z zo do sa o od za má a či alebo nie zhrnutie zhrň porovnaj opíš vysvetli vymenuj tržby hlavné témy pravda povedz",
+    " z zo do sa o od za má a či alebo nie zhrnutie zhrň porovnaj opíš vysvetli vymenuj tržby hlavné témy pravda povedz"
+    " môžem môžeme máme existuje musím",
     # Croatian, Bosnian, and Serbian in Latin script: what we say is the same in them.
     "hr": "što šta tko ko koga čija čiji koji koja koje kojeg kada kad gdje gde zašto kako koliko koliki kolika kakav"
     " kakva kakvo je su bio bila bilo bili u na iz do se o od za ima i li ili nije nisu ne da sažetak sažmi usporedi"
-    " uporedi opiši objasni nabroji prihodi glavne teme istina reci",
+    " uporedi opiši objasni nabroji prihodi glavne teme istina reci"
+    " imamo imaju imate mogu može možemo moram treba trebam postoji postoje",
     "sl": "kaj kdo koga čigav kateri katera katero kje kam kdaj zakaj kako koliko kakšen kakšna kakšno je so bil bila bilo v na"
     " iz do se o od za ima in ali ni ki povzetek povzemi primerjaj opiši pojasni naštej prihodki glavne teme res povej"
-    " kolikšen kolikšna kolikšno",
+    " kolikšen kolikšna kolikšno"
+    " lahko imamo obstaja moram",
     "ca": "què qui quin quina quins quines quan on per perquè com quants quanta quantes és són era va el la els les un"
     " una de del dels al als en i amb que es ha té resum resumeix compara explica descriu llista temes"
     " ingressos pressupost preu puc cal qual parla digue veritat",
     "lt": "kas ką ko kam kur kada kodėl kaip kiek koks kokia kokie kokios kokį kuris kuri kurie ar yra buvo į iš su dėl"
-    " apie ne santrauka apibendrink palygink aprašyk paaiškink išvardyk pajamos pagrindinės temos tiesa",
+    " apie ne santrauka apibendrink palygink aprašyk paaiškink išvardyk pajamos pagrindinės temos tiesa"
+    " galiu galima turime",
     "lv": "kas ko kam kur kad kāpēc kā cik kāds kāda kādi kādas kurš kura kuri vai ir bija un no uz ar par nav"
-    " kopsavilkums apkopo salīdzini apraksti paskaidro uzskaiti ieņēmumi galvenās tēmas tiesa pastāsti",
+    " kopsavilkums apkopo salīdzini apraksti paskaidro uzskaiti ieņēmumi galvenās tēmas tiesa pastāsti"
+    " drīkstu varu mums",
     "et": "mis mida mille kes keda kelle kus kuhu kust millal miks kuidas kui palju mitu milline millised kas on oli ja ei see"
-    " et või kokkuvõte võrdle kirjelda selgita loetle tulud peamised teemad tõsi räägi",
+    " et või kokkuvõte võrdle kirjelda selgita loetle tulud peamised teemad tõsi räägi"
+    " ma meil saab saan tohin võib võin pean asub tee",
     "ru": "что кто кого кому чей чья какой какая какое какие каков какова когда где куда откуда почему зачем как сколько"
     " чем такое такая такой это эта этот есть был была было были и в на с по для из к у о об не ли или"
     " от за до при ко да нет во со под над между то та те тот про дали био",
@@ -125,6 +140,16 @@ _MORE_SCRIPTS = {
 _LATIN_LANGUAGES = _WORDS.keys() - {language for languages in _BY_SCRIPT.values() for language in languages}
 # Few ask in these; a word of theirs is often one of others, an abbreviation or a name: "res", "kas", "дали".
 _RARE, _MARKS_OF_RARE, _SHORT = frozenset("sk hr sl ca lt lv et be bg sr mk kk mr ne".split()), 2, 4
+# Words that begin a question in one of them.
+_ASKING = frozenset(
+    "kes keda kus kuhu kust miks mis mida kuidas kas ką kam kur kada ko kad cik tko što šta gdje gde kdo kaj kje kto kde".split()
+)
+# Where small words leave Danish, Norwegian and Swedish: how each writes what they have in common.
+_NORDIC_SPELLINGS = {
+    "da": re.compile(r"\w{3}(?:hed|skab|tion|erede|eret|erne)"),
+    "no": re.compile(r"\w{3}(?:het|skap|sjon|erte|tt\b)|kj|gj|øy|ei"),
+    "sv": re.compile(r"\w{3}(?:het|skap|tion|erade|erat|tt\b)|ä|ö"),
+}
 # Letters and signs that few languages have.
 _LETTERS = {
     "de": "ßäöü",
@@ -206,13 +231,23 @@ def _languages(text: str, expected: Collection[str]) -> list[str]:
     beyond = _LATIN_LETTERS.sub("", text)
     others = sum(map(len, _LETTER_RUN.findall(beyond)))
     if not others or (words >= _SENTENCE and len(text) - len(beyond) >= others):
-        return _best(scores)
+        return _by_spelling(text, _best(scores))
     script = next((name for name, ranges in _MORE_SCRIPTS.items() if 2 * letter_count(ranges, beyond) > others), "")
     script = script or detect(beyond)
     if script == "zh":
         return _han_languages(beyond)
     among = _BY_SCRIPT.get(script, [script])
     return _best(_scored(beyond, among, expected)[1]) or among
+
+
+def _by_spelling(text: str, languages: list[str]) -> list[str]:
+    """Return those of some languages, as likely by their words, in which a text is by its spelling, where that tells."""
+    found = {
+        language: len(_NORDIC_SPELLINGS[language].findall(text))
+        for language in languages
+        if language in _NORDIC_SPELLINGS
+    }
+    return languages if len(found) < 2 or not any(found.values()) else _best(found)
 
 
 def _best(scores: Mapping[str, float]) -> list[str]:
@@ -249,6 +284,8 @@ def _scored(text: str, of: Collection[str], expected: Collection[str]) -> tuple[
         for language in languages:
             scores[language] += 1 / len(languages)
 
+    first = first_word[0].lower() if text.rstrip().endswith("?") and (first_word := _LETTER_RUN.search(text)) else ""
+
     # A letter may be a name: it is a word beside others of its language. Capitals amid small letters are an abbreviation.
     for word in sorted(_LETTER_RUN.findall(text), key=len, reverse=True):
         if len(word) > 1 and word.isupper() and not text.isupper():
@@ -256,7 +293,8 @@ def _scored(text: str, of: Collection[str], expected: Collection[str]) -> tuple[
         languages = [name for name in of_word.get(word.lower(), ()) if name in of and (len(word) > 1 or name in scores)]
         words += bool(languages)
         # Long words are hardly those of others.
-        count(languages, 2 if len(word) > _SHORT else 1)
+        is_asking = word.lower() == first and first in _ASKING
+        count(languages, 2 if is_asking or len(word) > _SHORT else 1)
     # Letters of names tell where no word does.
     letters = _CAPITALISED.sub("", text) if words else text
     for letter in frozenset(letters.lower()) & of_letter.keys():

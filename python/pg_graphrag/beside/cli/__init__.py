@@ -267,6 +267,9 @@ def _parser() -> argparse.ArgumentParser:
         "--rate", type=positive, default=50, metavar="N", help="requests a second of a caller (default: 50)"
     )
     serve.add_argument("--new-token", action="store_true", help="print a token and its hash for --callers, and exit")
+    serve.add_argument(
+        "--new-password", action="store_true", help="ask for a password, print its hash for --callers, and exit"
+    )
     serve.set_defaults(run=later("serve", "serve", "serve"))
 
     call = commands.add_parser(

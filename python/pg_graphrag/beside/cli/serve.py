@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import getpass
 import logging
 import os
 import secrets
@@ -17,7 +18,7 @@ import uvicorn
 from pg_graphrag.beside.cli.worker import beside
 from pg_graphrag.beside.serve import mcp_server
 from pg_graphrag.beside.serve.app import build
-from pg_graphrag.beside.serve.callers import Caller, Callers, read_callers, sole_caller, token_hash
+from pg_graphrag.beside.serve.callers import Caller, Callers, password_hash, read_callers, sole_caller, token_hash
 from pg_graphrag.beside.serve.connections import Connection
 from pg_graphrag.beside.serve.guard import LOOPBACK
 from pg_graphrag.beside.serve.service import Service
@@ -27,6 +28,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 TOKEN_VARIABLE = "PG_GRAPHRAG_TOKEN"
 # Connections at a time. A new one takes the place of one that asks nothing; where all are at work it is refused with 503.
 _MAX_CONNECTIONS = 500
+_MIN_PASSWORD = 10
 
 
 def serve(args: argparse.Namespace) -> int:
@@ -34,6 +36,12 @@ def serve(args: argparse.Namespace) -> int:
     if args.new_token:
         token = secrets.token_urlsafe(32)
         print(f"token         {token}\ntoken_sha256  {token_hash(token)}")
+        return 0
+    if args.new_password:
+        password = getpass.getpass("Password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+        if len(password) < _MIN_PASSWORD:
+            raise GraphRAGError(f"a password has {_MIN_PASSWORD} characters at least", hint="Choose a longer one.")
+        print(f'password_argon2 = "{password_hash(password)}"')
         return 0
     if unknown := sorted(args.mcp_tools - RIGHTS):
         raise GraphRAGError(f"--mcp-tools has no {unknown[0]!r}", hint=f"It may have {', '.join(sorted(RIGHTS))}.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pg_graphrag.beside.client import sql_statements
+from pg_graphrag.beside.client import sql_statements, tracing
 from pg_graphrag.beside.client.connection_settings import adapt, check_source, settings_of
 from pg_graphrag.beside.client.display import ProgressBar, Results
 from pg_graphrag.beside.client.hosts import (
@@ -252,19 +252,20 @@ class AsyncGraphRAG:
         **options
             The search options of the mode, such as ``rrf_k=10`` or ``profile="paper"``.
         """
-        statement = results(
-            "search",
-            SearchResult,
-            query=query,
-            corpus=self.corpus,
-            mode=mode,
-            top_k=top_k,
-            filter=filter,
-            low_level_keywords=low_level_keywords,
-            high_level_keywords=high_level_keywords,
-            options=options,
-        )
-        return await self._logged("search", mode, query, statement)
+        with tracing.call("search", self.corpus, mode, query, options) as call:
+            statement = results(
+                "search",
+                SearchResult,
+                query=query,
+                corpus=self.corpus,
+                mode=mode,
+                top_k=top_k,
+                filter=filter,
+                low_level_keywords=low_level_keywords,
+                high_level_keywords=high_level_keywords,
+                options=options | call.profile,
+            )
+            return call.returns(await self._logged("search", mode, query, statement))
 
     async def search_entities(
         self,
@@ -358,19 +359,20 @@ class AsyncGraphRAG:
         dict
             entities, relationships, reports, chunks, references (numbered), prompt, tokens.
         """
-        statement = value(
-            "context",
-            dict,
-            query=query,
-            corpus=self.corpus,
-            mode=mode,
-            max_tokens=max_tokens,
-            filter=filter,
-            low_level_keywords=low_level_keywords,
-            high_level_keywords=high_level_keywords,
-            options=options,
-        )
-        return await self._logged("context", mode, query, statement)
+        with tracing.call("context", self.corpus, mode, query, options) as call:
+            statement = value(
+                "context",
+                dict,
+                query=query,
+                corpus=self.corpus,
+                mode=mode,
+                max_tokens=max_tokens,
+                filter=filter,
+                low_level_keywords=low_level_keywords,
+                high_level_keywords=high_level_keywords,
+                options=options | call.profile,
+            )
+            return call.returns(await self._logged("context", mode, query, statement))
 
     async def understand(self, question: str) -> dict[str, Any]:
         """Return what a question asks for: keywords, entities, answer types: ``graphrag.understand``."""
@@ -400,19 +402,20 @@ class AsyncGraphRAG:
 
         The others are as in `context`.
         """
-        arguments = question_arguments(
-            self.corpus,
-            question,
-            mode=mode,
-            max_tokens=max_tokens,
-            filter=filter,
-            low_level_keywords=low_level_keywords,
-            high_level_keywords=high_level_keywords,
-            history=history,
-            response_type=response_type,
-            **options,
-        )
-        return await self._run(sql_statements.ask(arguments))
+        with tracing.call("ask", self.corpus, mode, question, options) as call:
+            arguments = question_arguments(
+                self.corpus,
+                question,
+                mode=mode,
+                max_tokens=max_tokens,
+                filter=filter,
+                low_level_keywords=low_level_keywords,
+                high_level_keywords=high_level_keywords,
+                history=history,
+                response_type=response_type,
+                **options | call.profile,
+            )
+            return call.returns(await self._run(sql_statements.ask(arguments)))
 
     async def estimate_ask(self, question: str, **arguments: Any) -> dict[str, Any]:
         """Return {calls, tokens_in, tokens_out, cost, basis} of `ask` with these arguments, asking no model.
@@ -438,33 +441,36 @@ class AsyncGraphRAG:
 
         The connection is taken until then; the pieces come in one transaction.
         """
-        arguments = question_arguments(
-            self.corpus,
-            question,
-            mode=mode,
-            max_tokens=max_tokens,
-            filter=filter,
-            low_level_keywords=low_level_keywords,
-            high_level_keywords=high_level_keywords,
-            history=history,
-            response_type=response_type,
-            **options,
-        )
-        statement = nothing("ask_stream", **arguments)
-        async with self._connection() as connection:
-            if await is_beside_async(connection):
-                async for (piece,) in stream_beside_async(connection, statement):
-                    yield piece
-                return
-            check_no_pipeline(connection)
-            async with (
-                _atomic(connection),
-                psycopg.AsyncServerCursor(connection, "graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
-            ):
-                adapt(cursor)
-                await cursor.execute(statement.sql, statement.parameters)
-                while row := await cursor.fetchone():
-                    yield row[0]
+        with tracing.call("ask", self.corpus, mode, question, options) as call:
+            arguments = question_arguments(
+                self.corpus,
+                question,
+                mode=mode,
+                max_tokens=max_tokens,
+                filter=filter,
+                low_level_keywords=low_level_keywords,
+                high_level_keywords=high_level_keywords,
+                history=history,
+                response_type=response_type,
+                **options | call.profile,
+            )
+            statement = nothing("ask_stream", **arguments)
+            async with self._connection() as connection:
+                if await is_beside_async(connection):
+                    async for (piece,) in stream_beside_async(connection, statement):
+                        yield piece
+                    return
+                check_no_pipeline(connection)
+                async with (
+                    _atomic(connection),
+                    psycopg.AsyncServerCursor(
+                        connection, "graphrag_answer", row_factory=psycopg.rows.tuple_row
+                    ) as cursor,
+                ):
+                    adapt(cursor)
+                    await cursor.execute(statement.sql, statement.parameters)
+                    while row := await cursor.fetchone():
+                        yield row[0]
 
     async def evaluate(
         self,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pg_graphrag.beside.client import sql_statements
+from pg_graphrag.beside.client import sql_statements, tracing
 from pg_graphrag.beside.client.connection_settings import adapt, check_source, settings_of
 from pg_graphrag.beside.client.display import ProgressBar, Results
 from pg_graphrag.beside.client.hosts import LACKS, check_no_pipeline, is_beside, lacking, rows_beside, stream_beside
@@ -247,19 +247,20 @@ class GraphRAG:
         **options
             The search options of the mode, such as ``rrf_k=10`` or ``profile="paper"``.
         """
-        statement = results(
-            "search",
-            SearchResult,
-            query=query,
-            corpus=self.corpus,
-            mode=mode,
-            top_k=top_k,
-            filter=filter,
-            low_level_keywords=low_level_keywords,
-            high_level_keywords=high_level_keywords,
-            options=options,
-        )
-        return self._logged("search", mode, query, statement)
+        with tracing.call("search", self.corpus, mode, query, options) as call:
+            statement = results(
+                "search",
+                SearchResult,
+                query=query,
+                corpus=self.corpus,
+                mode=mode,
+                top_k=top_k,
+                filter=filter,
+                low_level_keywords=low_level_keywords,
+                high_level_keywords=high_level_keywords,
+                options=options | call.profile,
+            )
+            return call.returns(self._logged("search", mode, query, statement))
 
     def search_entities(
         self,
@@ -353,19 +354,20 @@ class GraphRAG:
         dict
             entities, relationships, reports, chunks, references (numbered), prompt, tokens.
         """
-        statement = value(
-            "context",
-            dict,
-            query=query,
-            corpus=self.corpus,
-            mode=mode,
-            max_tokens=max_tokens,
-            filter=filter,
-            low_level_keywords=low_level_keywords,
-            high_level_keywords=high_level_keywords,
-            options=options,
-        )
-        return self._logged("context", mode, query, statement)
+        with tracing.call("context", self.corpus, mode, query, options) as call:
+            statement = value(
+                "context",
+                dict,
+                query=query,
+                corpus=self.corpus,
+                mode=mode,
+                max_tokens=max_tokens,
+                filter=filter,
+                low_level_keywords=low_level_keywords,
+                high_level_keywords=high_level_keywords,
+                options=options | call.profile,
+            )
+            return call.returns(self._logged("context", mode, query, statement))
 
     def understand(self, question: str) -> dict[str, Any]:
         """Return what a question asks for: keywords, entities, answer types: ``graphrag.understand``."""
@@ -395,19 +397,20 @@ class GraphRAG:
 
         The others are as in `context`.
         """
-        arguments = question_arguments(
-            self.corpus,
-            question,
-            mode=mode,
-            max_tokens=max_tokens,
-            filter=filter,
-            low_level_keywords=low_level_keywords,
-            high_level_keywords=high_level_keywords,
-            history=history,
-            response_type=response_type,
-            **options,
-        )
-        return self._run(sql_statements.ask(arguments))
+        with tracing.call("ask", self.corpus, mode, question, options) as call:
+            arguments = question_arguments(
+                self.corpus,
+                question,
+                mode=mode,
+                max_tokens=max_tokens,
+                filter=filter,
+                low_level_keywords=low_level_keywords,
+                high_level_keywords=high_level_keywords,
+                history=history,
+                response_type=response_type,
+                **options | call.profile,
+            )
+            return call.returns(self._run(sql_statements.ask(arguments)))
 
     def estimate_ask(self, question: str, **arguments: Any) -> dict[str, Any]:
         """Return {calls, tokens_in, tokens_out, cost, basis} of `ask` with these arguments, asking no model.
@@ -433,33 +436,34 @@ class GraphRAG:
 
         The connection is taken until then; the pieces come in one transaction.
         """
-        arguments = question_arguments(
-            self.corpus,
-            question,
-            mode=mode,
-            max_tokens=max_tokens,
-            filter=filter,
-            low_level_keywords=low_level_keywords,
-            high_level_keywords=high_level_keywords,
-            history=history,
-            response_type=response_type,
-            **options,
-        )
-        statement = nothing("ask_stream", **arguments)
-        with self._connection() as connection:
-            if is_beside(connection):
-                for (piece,) in stream_beside(connection, statement):
-                    yield piece
-                return
-            check_no_pipeline(connection)
-            with (
-                _atomic(connection),
-                psycopg.ServerCursor(connection, "graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
-            ):
-                adapt(cursor)
-                cursor.execute(statement.sql, statement.parameters)
-                while row := cursor.fetchone():
-                    yield row[0]
+        with tracing.call("ask", self.corpus, mode, question, options) as call:
+            arguments = question_arguments(
+                self.corpus,
+                question,
+                mode=mode,
+                max_tokens=max_tokens,
+                filter=filter,
+                low_level_keywords=low_level_keywords,
+                high_level_keywords=high_level_keywords,
+                history=history,
+                response_type=response_type,
+                **options | call.profile,
+            )
+            statement = nothing("ask_stream", **arguments)
+            with self._connection() as connection:
+                if is_beside(connection):
+                    for (piece,) in stream_beside(connection, statement):
+                        yield piece
+                    return
+                check_no_pipeline(connection)
+                with (
+                    _atomic(connection),
+                    psycopg.ServerCursor(connection, "graphrag_answer", row_factory=psycopg.rows.tuple_row) as cursor,
+                ):
+                    adapt(cursor)
+                    cursor.execute(statement.sql, statement.parameters)
+                    while row := cursor.fetchone():
+                        yield row[0]
 
     def evaluate(
         self,

@@ -3,7 +3,7 @@
 import inspect
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,8 @@ _KEEPALIVES: dict[str, Any] = {
 _OTHERS = {
     "asyncpg": "Give AsyncGraphRAG the URL, or a psycopg_pool.AsyncConnectionPool beside asyncpg's own.",
     "psycopg2": "Give the URL, or a connection of psycopg 3.",
-    "sqlalchemy": "Give connection.connection.driver_connection of an engine with postgresql+psycopg, or the URL.",
+    "sqlalchemy": "Give connection.connection.driver_connection of an engine with postgresql+psycopg, AsyncGraphRAG the "
+    "driver_connection of await connection.get_raw_connection(), or the URL.",
 }
 _KINDS = (
     "Give a URL. GraphRAG takes a psycopg.Connection or a ConnectionPool, too, AsyncGraphRAG an AsyncConnection or an "
@@ -67,9 +68,10 @@ def check_source(source: Any, connection_class: type[Any]) -> None:
             )
         return
     library = type(source).__module__.partition(".")[0]
-    lend = getattr(source, "connection", None)
     is_foreign = library in _OTHERS or isinstance(source, psycopg.BaseConnection)
-    if callable(lend) and not is_foreign:
+    # SQLAlchemy's asynchronous connection raises where it is looked for.
+    lend = None if is_foreign else getattr(source, "connection", None)
+    if callable(lend):
         is_async = inspect.isasyncgenfunction(inspect.unwrap(lend))
         is_foreign = (is_async or inspect.isgeneratorfunction(inspect.unwrap(lend))) and is_async != issubclass(
             connection_class, psycopg.AsyncConnection
@@ -84,8 +86,13 @@ def check_source(source: Any, connection_class: type[Any]) -> None:
         )
 
 
+# A day off the ends of datetime: no time zone is further from UTC.
+FIRST_MOMENT = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
+LAST_MOMENT = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
+
+
 class MomentLoader(TimestamptzLoader):
-    """Reads a time that Python's datetime does not have, such as infinity, as the last or the first that it has."""
+    """Reads a time that Python's datetime does not have, such as infinity, as the last or the first that all time zones have."""
 
     def load(self, data: Any) -> datetime:
         """Return an aware datetime."""
@@ -94,7 +101,7 @@ class MomentLoader(TimestamptzLoader):
         except psycopg.DataError:
             text = bytes(data)
             is_first = text.startswith(b"-") or text.endswith(b"BC")
-            return (datetime.min if is_first else datetime.max).replace(tzinfo=UTC)
+            return FIRST_MOMENT if is_first else LAST_MOMENT
 
 
 class JsonParameterDumper(JsonbDumper):

@@ -14,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.client import Answer, Document
-from pg_graphrag.beside.serve import answers, graph_parts, reading, uploads
+from pg_graphrag.beside.client import Answer, Document, GraphRAG, results
+from pg_graphrag.beside.serve import answers, graph_parts, reading, replies, starting, uploads
+from pg_graphrag.beside.serve.caller_database import Connection
 from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.guard import SESSION
 from pg_graphrag.beside.serve.http_errors import Refusal, refusal
@@ -130,6 +131,16 @@ class InsertRequest(_Request):
     documents: list[NewDocument] = Field(min_length=1, max_length=1000)
 
 
+class CorpusRequest(_Request):
+    """A corpus."""
+
+
+class DeleteRequest(_Request):
+    """Documents that go."""
+
+    documents: list[Annotated[int, Field(ge=1, lt=2**63)]] = Field(min_length=1, max_length=1000)
+
+
 class FeedbackRequest(_Request):
     """A verdict on an answer, or on passages."""
 
@@ -173,12 +184,21 @@ def _json(value: Any) -> Response:
     return Response(to_json(value), media_type="application/json")
 
 
+class _Events(StreamingResponse):
+    media_type = "text/event-stream"
+
+
+def _of(model: Any) -> dict[str, Any]:
+    """Return what describes the reply of a route, and checks nothing on the way."""
+    return {"response_model": None, "responses": {200: {"model": model}}}
+
+
 def router(service: Service) -> APIRouter:
     """Return the routes of the API."""
     api = APIRouter(prefix="/api")
     limits = service.settings.limits
 
-    @api.get("/session", tags=["session"])
+    @api.get("/session", tags=["session"], **_of(replies.Session))
     def session(request: Request, caller: Who) -> dict[str, Any]:
         """Say who calls, what he may, and what the server is. Of a browser's session also its CSRF token."""
         own = request.scope.get(SESSION)
@@ -192,17 +212,17 @@ def router(service: Service) -> APIRouter:
             "max_upload": limits.upload,
         }
 
-    @api.get("/corpora", tags=["corpora"])
+    @api.get("/corpora", tags=["corpora"], **_of(list[replies.CorpusName]))
     async def corpora(caller: Who) -> list[dict[str, Any]]:
         """List the corpora in which the caller sees a document; all of them for who may watch the database."""
         return await service.corpora(caller)
 
-    @api.get("/status", tags=["corpora"])
+    @api.get("/status", tags=["corpora"], **_of(replies.Status))
     async def status(caller: Who, corpus: Corpus = None) -> dict[str, Any]:
         """Say how far the indexing of a corpus is."""
         return await service.read(caller, corpus, reading.status)
 
-    @api.get("/status/events", tags=["corpora"])
+    @api.get("/status/events", tags=["corpora"], response_class=_Events)
     def status_events(caller: Who, corpus: Corpus = None) -> StreamingResponse:
         """Say it whenever it changes, as events `status`, until nothing is pending."""
 
@@ -219,23 +239,35 @@ def router(service: Service) -> APIRouter:
                             return
                         await anyio.sleep(_PAUSE)
             except Exception as error:
-                yield event("error", refusal(error).body()["error"])
+                yield event("error", refusal(error).problem)
 
         return events(body())
 
-    @api.get("/documents", tags=["documents"])
+    @api.get("/documents", tags=["documents"], **_of(replies.Documents))
     async def documents(
         caller: Who,
         corpus: Corpus = None,
         text: Annotated[str | None, Query(max_length=200, description="Part of key or title.")] = None,
         after: Annotated[int, Query(ge=0, lt=2**63, description="`next` of the page before.")] = 0,
         limit: Annotated[int, Query(ge=1, le=reading.MAX_DOCUMENTS)] = 50,
+        status: Annotated[str | None, Query(max_length=20, description="Only those of this status.")] = None,
+        sort: Annotated[str, Query(description=f"One of {', '.join(reading.SORTS)}.")] = "number",
+        descending: bool = False,
+        offset: Annotated[int, Query(ge=0, le=10_000_000, description="How many come before, for other sorts.")] = 0,
     ) -> dict[str, Any]:
         """List documents, without their text."""
+        if sort not in reading.SORTS:
+            raise Refusal(400, "22023", f"there is no sort {sort!r}", f"There are {', '.join(reading.SORTS)}.")
         name = corpus or service.settings.corpus
-        return await service.read(caller, corpus, lambda _, c: reading.documents(c, name, text, after, limit))
+        return await service.read(
+            caller,
+            corpus,
+            lambda _, c: reading.documents(
+                c, name, text, after, limit, status=status, sort=sort, is_descending=descending, offset=offset
+            ),
+        )
 
-    @api.get("/documents/{document_id}", tags=["documents"])
+    @api.get("/documents/{document_id}", tags=["documents"], **_of(replies.DocumentText))
     async def document(
         caller: Who,
         document_id: Number,
@@ -247,7 +279,7 @@ def router(service: Service) -> APIRouter:
         name = corpus or service.settings.corpus
         return await service.read(caller, corpus, lambda _, c: reading.document(c, name, document_id, offset, limit))
 
-    @api.post("/documents/{document_id}/place", tags=["documents"])
+    @api.post("/documents/{document_id}/place", tags=["documents"], **_of(replies.Place))
     async def place(caller: Who, document_id: Number, request: PlaceRequest) -> dict[str, int | None]:
         """Say where a text begins in a document, in characters; null where it is not there."""
         name = request.corpus or service.settings.corpus
@@ -256,14 +288,14 @@ def router(service: Service) -> APIRouter:
         )
         return {"offset": offset}
 
-    @api.post("/documents", tags=["documents"])
+    @api.post("/documents", tags=["documents"], **_of(replies.Inserted))
     async def insert(caller: Who, request: InsertRequest) -> dict[str, Any]:
         """Insert documents, or replace those of the same key."""
         service.require(caller, "insert")
         new = [Document(**document.model_dump()) for document in request.documents]
         return asdict(await service.call(caller, request.corpus, lambda rag: rag.insert(new)))
 
-    @api.delete("/documents/{document_id}", tags=["documents"])
+    @api.delete("/documents/{document_id}", tags=["documents"], **_of(replies.Deleted))
     async def delete(caller: Who, document_id: Number, corpus: Corpus = None) -> dict[str, int]:
         """Delete a document, and with it what it said."""
         service.require(caller, "insert")
@@ -271,31 +303,64 @@ def router(service: Service) -> APIRouter:
         document = await service.read(caller, corpus, lambda _, c: reading.document(c, name, document_id, 0, 1))
         return {"deleted": await service.call(caller, corpus, lambda rag: rag.delete(document["source_key"]))}
 
-    @api.post("/upload", tags=["documents"])
+    @api.post("/documents/delete", tags=["documents"], **_of(replies.Deleted))
+    async def delete_many(caller: Who, request: DeleteRequest) -> dict[str, int]:
+        """Delete documents by number, and with them what they said."""
+        service.require(caller, "insert")
+        name = request.corpus or service.settings.corpus
+
+        def work(rag: GraphRAG, connection: Connection) -> int:
+            return rag.delete(reading.keys(connection, name, request.documents))
+
+        return {"deleted": await service.read(caller, request.corpus, work)}
+
+    @api.post("/documents/retry", tags=["documents"], **_of(replies.Queued))
+    async def retry(caller: Who, request: CorpusRequest) -> dict[str, int]:
+        """Queue again what failed; returns how many jobs."""
+        service.require(caller, "insert")
+        return {"queued": await service.call(caller, request.corpus, lambda rag: rag.retry_failed())}
+
+    @api.post("/documents/reindex", tags=["documents"], **_of(replies.Queued))
+    async def reindex(caller: Who, request: CorpusRequest) -> dict[str, int]:
+        """Have workers index all documents again; returns how many."""
+        service.require(caller, "insert")
+        return {"queued": await service.call(caller, request.corpus, lambda rag: int(rag.call("reindex")))}
+
+    @api.post("/upload", tags=["documents"], **_of(list[replies.Uploaded]))
     async def upload(
-        caller: Who, files: Annotated[list[UploadFile], File(max_length=uploads.MAX_FILES)], corpus: Corpus = None
+        caller: Who,
+        files: Annotated[list[UploadFile], File(max_length=uploads.MAX_FILES)],
+        connection: Request,
+        corpus: Corpus = None,
     ) -> list[dict[str, Any]]:
-        """Insert the documents that files hold; says of each what came of it."""
+        """Insert the documents that files hold; says of each what came of it. Who leaves ends it after the current file."""
         service.require(caller, "insert")
         contents = [uploads.Upload(file.filename or "", await file.read()) for file in files]
         seconds = limits.ask_seconds
-        return await service.call(caller, corpus, lambda rag: uploads.insert(rag, contents, seconds), seconds)
+        call = service.call(caller, corpus, lambda rag: uploads.insert(rag, contents, seconds), seconds)
+        return await while_connected(connection, call)
 
-    @api.post("/search", tags=["retrieval"], response_model=None)
+    @api.get("/start", tags=["retrieval"], **_of(replies.Start))
+    async def start(caller: Who, corpus: Corpus = None) -> dict[str, Any]:
+        """Name what one can ask about first: themes, entities, related pairs; and say whether `rerank` is there."""
+        name = corpus or service.settings.corpus
+        return await service.read(caller, corpus, lambda _, c: starting.start(c, name))
+
+    @api.post("/search", tags=["retrieval"], **_of(replies.SearchReply))
     async def search(caller: Who, request: SearchRequest, connection: Request) -> Response:
         """Find chunks, best first."""
         arguments = request.arguments()
         call = service.call(caller, request.corpus, lambda rag: rag.search(request.query, **arguments))
         return _json({"results": await while_connected(connection, call)})
 
-    @api.post("/context", tags=["retrieval"], response_model=None)
+    @api.post("/context", tags=["retrieval"], **_of(replies.Context))
     async def context(caller: Who, request: ContextRequest, connection: Request) -> Response:
         """Return what a language model would be given."""
         arguments = request.arguments()
         call = service.call(caller, request.corpus, lambda rag: rag.context(request.query, **arguments))
         return _json(await while_connected(connection, call))
 
-    @api.post("/ask", tags=["retrieval"])
+    @api.post("/ask", tags=["retrieval"], response_class=_Events)
     async def ask(caller: Who, request: AskRequest) -> StreamingResponse:
         """Answer a question: events `piece` {text}, then `answer` with citations, usage and context; or `error`."""
         arguments = request.arguments()
@@ -308,11 +373,11 @@ def router(service: Service) -> APIRouter:
                     else:
                         yield event("piece", {"text": item})
             except Exception as error:
-                yield event("error", refusal(error).body()["error"])
+                yield event("error", refusal(error).problem)
 
         return events(body())
 
-    @api.post("/feedback", tags=["retrieval"])
+    @api.post("/feedback", tags=["retrieval"], **_of(replies.Verdict))
     async def feedback(caller: Who, request: FeedbackRequest) -> dict[str, str]:
         """Note a verdict in the caller's name; a later one on the same question replaces it."""
         verdict_fields = request.model_dump(exclude={"corpus", "question", "verdict"})
@@ -323,7 +388,18 @@ def router(service: Service) -> APIRouter:
         )
         return {"verdict": request.verdict}
 
-    @api.get("/graph", tags=["graph"])
+    @api.get("/feedback", tags=["retrieval"], **_of(list[replies.NotedVerdict]))
+    async def verdicts(
+        caller: Who,
+        corpus: Corpus = None,
+        before: Annotated[int | None, Query(ge=1, lt=2**63, description="Only those with lower numbers.")] = None,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    ) -> list[dict[str, Any]]:
+        """List verdicts, the latest first. For who may read `graphrag.answer_feedback`."""
+        name = corpus or service.settings.corpus
+        return await service.read(caller, corpus, lambda _, c: reading.verdicts(c, name, before, limit))
+
+    @api.get("/graph", tags=["graph"], **_of(replies.Graph))
     async def overview(
         caller: Who,
         corpus: Corpus = None,
@@ -337,7 +413,7 @@ def router(service: Service) -> APIRouter:
         name = corpus or service.settings.corpus
         return await service.read(caller, corpus, lambda _, c: graph_parts.overview(c, name, limit, community, type))
 
-    @api.get("/graph/map", tags=["graph"])
+    @api.get("/graph/map", tags=["graph"], **_of(replies.GraphMap))
     async def graph_map(
         caller: Who, corpus: Corpus = None, parent: Annotated[int | None, Query(ge=1, lt=2**63)] = None
     ) -> dict[str, Any]:
@@ -345,7 +421,7 @@ def router(service: Service) -> APIRouter:
         name = corpus or service.settings.corpus
         return await service.read(caller, corpus, lambda _, c: graph_parts.map_of(c, name, parent))
 
-    @api.get("/graph/names", tags=["graph"])
+    @api.get("/graph/names", tags=["graph"], **_of(list[replies.NamedEntity]))
     async def names(
         caller: Who,
         text: Annotated[str, Query(min_length=1, max_length=1000)],
@@ -356,7 +432,7 @@ def router(service: Service) -> APIRouter:
         name = corpus or service.settings.corpus
         return await service.read(caller, corpus, lambda _, c: graph_parts.names(c, name, text, limit))
 
-    @api.get("/graph/communities", tags=["graph"])
+    @api.get("/graph/communities", tags=["graph"], **_of(list[replies.CommunityRow]))
     async def communities(
         caller: Who,
         corpus: Corpus = None,
@@ -367,13 +443,13 @@ def router(service: Service) -> APIRouter:
         name = corpus or service.settings.corpus
         return await service.read(caller, corpus, lambda _, c: graph_parts.communities(c, name, parent, limit))
 
-    @api.get("/graph/communities/{number}", tags=["graph"])
+    @api.get("/graph/communities/{number}", tags=["graph"], **_of(replies.CommunityRow))
     async def community(caller: Who, number: Number, corpus: Corpus = None) -> dict[str, Any]:
         """Return a community."""
         name = corpus or service.settings.corpus
         return await service.read(caller, corpus, lambda _, c: graph_parts.community(c, name, number))
 
-    @api.get("/graph/entities", tags=["graph"])
+    @api.get("/graph/entities", tags=["graph"], **_of(list[results.EntityResult]))
     async def entities(
         caller: Who,
         query: Annotated[str, Query(min_length=1, max_length=1000)],
@@ -386,7 +462,7 @@ def router(service: Service) -> APIRouter:
         )
         return [asdict(hit) for hit in hits]
 
-    @api.get("/graph/entities/{entity_id}", tags=["graph"])
+    @api.get("/graph/entities/{entity_id}", tags=["graph"], **_of(replies.EntityGraph))
     async def entity(
         caller: Who,
         entity_id: Number,
@@ -397,7 +473,7 @@ def router(service: Service) -> APIRouter:
         """Return an entity with its strongest relationships."""
         return await service.read(caller, corpus, lambda rag, c: graph_parts.entity(rag, c, entity_id, limit, depth))
 
-    @api.get("/graph/path", tags=["graph"])
+    @api.get("/graph/path", tags=["graph"], **_of(replies.PathGraph))
     async def path(
         caller: Who,
         source: Annotated[str, Query(min_length=1, max_length=1000)],
@@ -407,7 +483,7 @@ def router(service: Service) -> APIRouter:
         """Return a shortest path between two entities, of at most 6 relationships."""
         return await service.read(caller, corpus, lambda rag, c: graph_parts.path(rag, c, source, target))
 
-    @api.get("/curations", tags=["curation"])
+    @api.get("/curations", tags=["curation"], **_of(list[results.Curation]))
     async def curations(
         caller: Who,
         corpus: Corpus = None,
@@ -418,7 +494,7 @@ def router(service: Service) -> APIRouter:
         name = corpus or service.settings.corpus
         return await service.read(caller, corpus, lambda _, c: reading.curations(c, name, before, limit))
 
-    @api.get("/curations/suggestions", tags=["curation"])
+    @api.get("/curations/suggestions", tags=["curation"], **_of(list[results.MergeSuggestion]))
     async def suggestions(
         caller: Who, corpus: Corpus = None, limit: Annotated[int, Query(ge=1, le=200)] = 50
     ) -> list[dict[str, Any]]:
@@ -426,7 +502,7 @@ def router(service: Service) -> APIRouter:
         service.require(caller, "curate")
         return await service.call(caller, corpus, lambda rag: list(rag.call("suggest_merges", max_suggestions=limit)))
 
-    @api.post("/curations", tags=["curation"])
+    @api.post("/curations", tags=["curation"], **_of(replies.CurationNumber))
     async def curate(caller: Who, request: CurationRequest) -> dict[str, int]:
         """Change the graph; returns the number by which it can be undone."""
         service.require(caller, "curate")
@@ -435,7 +511,7 @@ def router(service: Service) -> APIRouter:
         )
         return {"id": number}
 
-    @api.delete("/curations/{number}", tags=["curation"])
+    @api.delete("/curations/{number}", tags=["curation"], **_of(replies.CurationNumber))
     async def undo(caller: Who, number: Number, corpus: Corpus = None) -> dict[str, int]:
         """Undo a curation."""
         service.require(caller, "curate")

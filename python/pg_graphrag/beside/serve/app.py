@@ -10,21 +10,22 @@ import psycopg
 from anyio import to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, Response
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.serve import api, mcp_server, openai_api
-from pg_graphrag.beside.serve.callers import SESSION_SECONDS, Callers
-from pg_graphrag.beside.serve.guard import COOKIE, Guard
-from pg_graphrag.beside.serve.http_errors import Refusal, refusal
-from pg_graphrag.beside.serve.service import Service, caller_of
+from pg_graphrag.beside.serve import api, mcp_server, ollama_api, openai_api, openapi, sign_in
+from pg_graphrag.beside.serve.callers import Callers
+from pg_graphrag.beside.serve.guard import Guard
+from pg_graphrag.beside.serve.http_errors import MCP_PATH, Refusal, error_reply, refusal
+from pg_graphrag.beside.serve.service import Service
 from pg_graphrag.beside.serve.settings import Settings
+from pg_graphrag.beside.serve.traces import Traced
 from pg_graphrag.ground.errors import GraphRAGError
 
 log = logging.getLogger("pg_graphrag.beside.serve")
@@ -44,7 +45,7 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
     mcp = mcp_server.build(service, mcp_server.caller_of_request, settings.mcp_rights)
     # Without sessions of its own there is none to steal: every request shows who sends it. The guard checks hosts.
     mcp_app = mcp.streamable_http_app(
-        streamable_http_path="/mcp",
+        streamable_http_path=MCP_PATH,
         stateless_http=True,
         json_response=True,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
@@ -67,20 +68,36 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
+        # Its own spans and logs have what was asked; earlier versions have none, and leave this aside.
+        telemetry={"tracing": False, "logs": False},
     )
+    app.openapi = lambda: openapi.described(app)  # type: ignore[method-assign]
     _handle_errors(app)
     app.include_router(api.router(service))
     app.include_router(openai_api.router(service))
+    app.include_router(ollama_api.router(service))
+    app.include_router(sign_in.router(service))
+    if callers.provider is not None:
+        app.mount("/api/sign-in/provider", sign_in.with_provider(service, callers.provider))
     _add_pages(app, service)
     app.router.routes.extend(route for route in mcp_app.routes if isinstance(route, Route | Mount))
-    return Guard(GZipMiddleware(app, minimum_size=1000, compresslevel=1), settings, callers)
+    return Traced(Guard(GZipMiddleware(_heads(app), minimum_size=1000, compresslevel=1), settings, callers))
+
+
+def _heads(app: ASGIApp) -> ASGIApp:
+    """Answer HEAD as GET; the web server leaves out the body. MCP has its own."""
+
+    async def asked(scope: Scope, receive: Receive, send: Send) -> None:
+        is_head = scope["type"] == "http" and scope["method"] == "HEAD" and not scope["path"].startswith(MCP_PATH)
+        await app({**scope, "method": "GET"} if is_head else scope, receive, send)
+
+    return asked
 
 
 def _handle_errors(app: FastAPI) -> None:
-    def reply(request: Request, reason: Refusal) -> JSONResponse:
-        is_openai = request.url.path.startswith("/v1/")
-        body = openai_api.error_body(reason) if is_openai else reason.body()
-        return JSONResponse(body, reason.status, {"retry-after": "10"} if reason.status == 503 else None)
+    def reply(request: Request, reason: Refusal) -> Response:
+        status, media_type, body = error_reply(request.url.path, reason)
+        return Response(body, status, {"retry-after": "10"} if status == 503 else None, media_type)
 
     async def handle(request: Request, error: Exception) -> Response:
         reason = refusal(error)
@@ -107,12 +124,21 @@ def _handle_errors(app: FastAPI) -> None:
         app.add_exception_handler(kind, handle)
 
 
+# The frame that draws diagrams: its library writes styles. It runs no script of others, fetches nothing and is in no other page.
+_DIAGRAMS = (
+    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'self'"
+)
+
+
 class _Static(StaticFiles):
     """Files that browsers ask about again: after an update they have the new ones."""
 
-    def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        response = super().file_response(*args, **kwargs)
+    def file_response(self, full_path: Any, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(full_path, *args, **kwargs)
         response.headers["cache-control"] = "no-cache"
+        if Path(full_path) == STATIC / "diagram.html":
+            response.headers["content-security-policy"] = _DIAGRAMS
         return response
 
 
@@ -125,24 +151,14 @@ def _add_pages(app: FastAPI, service: Service) -> None:
     def healthz() -> dict[str, str]:
         return {"status": "up"}
 
-    @app.post("/api/session", tags=["session"])
-    async def begin_session(request: Request, response: Response) -> dict[str, str]:
-        """Give a browser that shows a token a cookie in its place."""
-        if "authorization" not in request.headers:
-            # Who a proxy vouches for, it vouches for with every request.
-            raise Refusal(400, "28000", "a session begins with a token", "Send the header Authorization: Bearer TOKEN.")
-        cookie, session = service.callers.begin_session(await caller_of(request))
-        is_secure = any(origin.startswith("https:") for origin in service.settings.origins)
-        response.set_cookie(
-            COOKIE, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict", secure=is_secure, path="/"
-        )
-        return {"csrf": session.csrf}
+    @app.get("/readyz", include_in_schema=False)
+    async def readyz() -> dict[str, str]:
+        if not await service.database.answers():
+            raise Refusal(503, "08006", "the database cannot be reached", "Try again in some seconds.")
+        return {"status": "ready"}
 
-    @app.delete("/api/session", tags=["session"])
-    def end_session(request: Request, response: Response) -> dict[str, str]:
-        """End a browser's session."""
-        service.callers.end_session(request.cookies.get(COOKIE, ""))
-        response.delete_cookie(COOKIE, path="/")
-        return {"status": "ended"}
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> FileResponse:
+        return FileResponse(STATIC / "docs.html")
 
     app.mount("/static", _Static(directory=STATIC), name="static")

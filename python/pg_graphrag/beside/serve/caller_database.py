@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
@@ -27,6 +28,8 @@ Connection = psycopg.Connection[Any]
 PATIENCE = 10.0
 # A call that takes longer is taken for one that waits.
 LONG_CALL = 1.0
+# How long it holds that the database answers, or does not.
+PING_SECONDS = 2.0
 
 
 class Database:
@@ -61,6 +64,8 @@ class Database:
             open=False,
             name="pg_graphrag",
         )
+        self._ping: asyncio.Future[bool] | None = None
+        self._ping_until = 0.0
         self._threads = CapacityLimiter(connections + waiting)
         self._shares = _Shares(connections, waiting, is_shared=len(set(callers)) > 1)
 
@@ -84,6 +89,22 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self._pool.close(timeout=2.0)
+
+    async def answers(self) -> bool:
+        """Whether the database answers: a connection of its own is asked, once in some seconds, whoever wants to know."""
+        now = asyncio.get_running_loop().time()
+        if self._ping is None or now > self._ping_until:
+            self._ping_until = now + PING_SECONDS
+            self._ping = asyncio.ensure_future(to_thread.run_sync(self._pinged))
+        return await asyncio.shield(self._ping)
+
+    def _pinged(self) -> bool:
+        try:
+            with psycopg.connect(self._url, **settings_of(self._url) | {"connect_timeout": 2}) as connection:
+                connection.execute("SELECT 1")
+        except psycopg.Error:
+            return False
+        return True
 
     @contextmanager
     def connection(self, caller: Caller) -> Iterator[Connection]:
@@ -199,7 +220,8 @@ class Database:
                 put(error)
 
         try:
-            threading.Thread(target=body, daemon=True).start()
+            # With the context of the request: spans are within its span.
+            threading.Thread(target=copy_context().run, args=(body,), daemon=True).start()
             while True:
                 try:
                     item = await asyncio.wait_for(items.get(), deadline - loop.time())

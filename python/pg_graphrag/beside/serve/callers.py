@@ -1,4 +1,5 @@
-"""Who calls: a token or the identity that a reverse proxy vouches for, and the database role that stands for it."""
+"""Who calls: a token, a password or an identity that a reverse proxy or an OpenID Connect provider vouches for, and the
+database role that stands for it."""
 
 import hashlib
 import hmac
@@ -10,8 +11,13 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+from argon2 import PasswordHasher, extract_parameters
+from argon2.exceptions import InvalidHashError, VerificationError
 
 from pg_graphrag.beside.serve.settings import RIGHTS
 from pg_graphrag.ground.errors import GraphRAGError
@@ -20,6 +26,7 @@ SESSION_SECONDS = 12 * 3600
 MAX_SESSIONS = 10_000
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+")
 _HINT = "docs/serve.md describes the file."
+_SECRETS = ("token_sha256", "password_argon2", "identity")
 
 
 @dataclass(frozen=True)
@@ -70,9 +77,23 @@ class Proxy:
         return self.users.get(headers.get(self.header, ""))
 
 
+@dataclass(frozen=True)
+class Provider:
+    """An OpenID Connect provider, at which people sign in. `claim` of its ID token is the identity of a caller.
+
+    `name` is what the button says.
+    """
+
+    name: str
+    issuer: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    claim: str = "email"
+
+
 @dataclass
 class Session:
-    """A browser that has shown a token: its cookie stands for the caller, with `csrf` beside it where something changes."""
+    """A browser that has signed in: its cookie stands for the caller, with `csrf` beside it where something changes."""
 
     caller: Caller
     csrf: str
@@ -85,16 +106,32 @@ class Callers:
 
     by_hash: Mapping[bytes, Caller]
     proxy: Proxy | None = None
+    by_password: Mapping[str, tuple[Caller, str]] = field(default_factory=dict)  # by name: and argon2's hash
+    provider: Provider | None = None
+    by_identity: Mapping[str, Caller] = field(default_factory=dict)
     _sessions: dict[bytes, Session] = field(default_factory=dict)
 
     @property
     def all(self) -> list[Caller]:
         """Everybody."""
-        return [*self.by_hash.values(), *(self.proxy.users.values() if self.proxy else ())]
+        return [
+            *self.by_hash.values(),
+            *self.by_identity.values(),
+            *(caller for caller, _ in self.by_password.values()),
+        ]
 
     def by_token(self, token: str) -> Caller | None:
         """Return whose token it is. Hashes are looked up, so that the time tells nothing of a token."""
         return self.by_hash.get(_hash(token))
+
+    def by_name(self, name: str, password: str) -> Caller | None:
+        """Return who has this name and password. Takes as long where there is no such name; some 50 ms, 64 MB."""
+        caller, stored = self.by_password.get(name) or (None, _nobodys())
+        try:
+            PasswordHasher().verify(stored, password)
+        except VerificationError:
+            return None
+        return caller
 
     def begin_session(self, caller: Caller) -> tuple[str, Session]:
         """Return a new cookie's value and the session."""
@@ -120,6 +157,17 @@ class Callers:
         self._sessions.pop(_hash(cookie), None)
 
 
+@cache
+def _nobodys() -> str:
+    """The hash of a password that nobody has."""
+    return password_hash(secrets.token_urlsafe(32))
+
+
+def password_hash(password: str) -> str:
+    """Return what stands for a password in the file of callers."""
+    return PasswordHasher().hash(password)
+
+
 def sole_caller(token: str) -> Callers:
     """Who has this token may what the role of the URL may."""
     return Callers({_hash(token): Caller("owner of the token", rights=RIGHTS)})
@@ -139,28 +187,34 @@ def read_callers(path: Path) -> Callers:
         raise GraphRAGError(f"{path} is not TOML: {error}", hint=_HINT) from None
     except OSError as error:
         raise GraphRAGError(f"{path} cannot be read: {error.strerror}", sqlstate="58P01") from None
-    _only(content, {"callers", "proxy"}, str(path))
+    _only(content, {"callers", "proxy", "oidc"}, str(path))
     by_hash: dict[bytes, Caller] = {}
     by_identity: dict[str, Caller] = {}
+    by_password: dict[str, tuple[Caller, str]] = {}
     entries = content.get("callers", [])
     if not isinstance(entries, list):
         raise GraphRAGError(f"{path}: callers is not an array of tables", hint=_HINT)
     for number, entry in enumerate(entries, 1):
         where = f"{path}, caller {number}"
-        _only(entry, {"name", "token_sha256", "identity", "role", "settings", "may"}, where)
+        _only(entry, {"name", *_SECRETS, "role", "settings", "may"}, where)
         caller = _caller(entry, where)
-        if ("token_sha256" in entry) == ("identity" in entry):
-            raise GraphRAGError(f"{where} has not one of token_sha256 and identity", hint=_HINT)
+        if sum(name in entry for name in _SECRETS) != 1:
+            raise GraphRAGError(f"{where} has not one of {', '.join(_SECRETS)}", hint=_HINT)
         if "identity" in entry:
             _add(by_identity, str(entry["identity"]), caller, where)
+        elif "password_argon2" in entry:
+            if "name" not in entry or caller.name in by_password:
+                raise GraphRAGError(f"{where} has a password and no name of its own", hint=_HINT)
+            by_password[caller.name] = caller, _checked_password(entry["password_argon2"], where)
         else:
             _add(by_hash, _token_hash(entry["token_sha256"], where), caller, where)
     proxy = _proxy(content["proxy"], by_identity, str(path)) if "proxy" in content else None
-    if by_identity and proxy is None:
-        raise GraphRAGError(f"{path} has identities, and no proxy that vouches for them", hint=_HINT)
-    if not by_hash and not by_identity:
+    provider = _provider(content["oidc"], path) if "oidc" in content else None
+    if by_identity and proxy is None and provider is None:
+        raise GraphRAGError(f"{path} has identities, and neither proxy nor provider that vouches for them", hint=_HINT)
+    if not by_hash and not by_identity and not by_password:
         raise GraphRAGError(f"{path} has no callers", hint=_HINT)
-    return Callers(by_hash, proxy)
+    return Callers(by_hash, proxy, by_password, provider, by_identity)
 
 
 def token_hash(token: str) -> str:
@@ -203,6 +257,39 @@ def _token_hash(value: Any, where: str) -> bytes:
             f"{where}: token_sha256 is not 64 hexadecimal digits", hint="pg-graphrag serve --new-token makes both."
         )
     return bytes.fromhex(value)
+
+
+def _checked_password(value: Any, where: str) -> str:
+    try:
+        extract_parameters(value)
+    except (InvalidHashError, AttributeError, TypeError):
+        raise GraphRAGError(
+            f"{where}: password_argon2 is no hash of argon2", hint="pg-graphrag serve --new-password makes one."
+        ) from None
+    return str(value)
+
+
+def _provider(entry: Mapping[str, Any], path: Path) -> Provider:
+    where = f"{path}, oidc"
+    _only(entry, {"name", "issuer", "client_id", "client_secret_file", "claim"}, where)
+    values = {name: str(entry.get(name, "")) for name in ("issuer", "client_id", "client_secret_file")}
+    if missing := [name for name, value in values.items() if not value]:
+        raise GraphRAGError(f"{where} has no {missing[0]}", hint=_HINT)
+    issuer = urlsplit(values["issuer"])
+    if issuer.scheme != "https" and issuer.hostname not in ("127.0.0.1", "localhost", "::1"):
+        raise GraphRAGError(f"{where}: the issuer {values['issuer']!r} is not https", hint=_HINT)
+    file = path.parent / values["client_secret_file"]
+    try:
+        secret = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise GraphRAGError(f"{where}: {file} cannot be read", sqlstate="58P01") from None
+    return Provider(
+        str(entry.get("name", issuer.hostname)),
+        values["issuer"].rstrip("/"),
+        values["client_id"],
+        secret,
+        str(entry.get("claim", "email")),
+    )
 
 
 def _proxy(entry: Mapping[str, Any], users: Mapping[str, Caller], path: str) -> Proxy:

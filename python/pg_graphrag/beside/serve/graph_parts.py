@@ -281,7 +281,7 @@ def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Gra
     GraphRAGError
         02000 when there is no such entity.
     """
-    start, end = (_entity_named(connection, rag.corpus, name) for name in (source, target))
+    start, end = (entity_named(rag, name) for name in (source, target))
     if start["id"] == end["id"]:
         return {"path": [start["id"]], "nodes": [start], "edges": []}
     ids: dict[tuple[str, ...], int] = {(start["name"],): start["id"]}
@@ -306,12 +306,31 @@ def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Gra
     return {"path": [], "nodes": [start, end], "edges": []}
 
 
-def _entity_named(connection: Connection, corpus: str, name: str) -> dict[str, Any]:
-    near = names(connection, corpus, name, 4)
-    if not near or near[0]["name"].casefold() != " ".join(name.casefold().split()):
-        hint = f"There are {', '.join(row['name'] for row in near)}." if near else "Search for it."
-        raise GraphRAGError(f"there is no entity {name!r}", sqlstate="02000", hint=hint)
-    return near[0]
+def entity_named(rag: GraphRAG, name: str) -> dict[str, Any]:
+    """Return the entity {id, name, type, degree, description} of a name, or of an alias.
+
+    Raises
+    ------
+    GraphRAGError
+        02000 when there is none; the hint has names that are like it.
+    """
+    hits = rag.search_entities(name, top_k=10, low_level_keywords=[name])
+    best = next((entity for entity in hits if entity.name.casefold() == name.strip().casefold()), None)
+    if best is None and (related := rag.neighbors(name)):
+        # An alias, or another spelling of the key.
+        best = next((entity for entity in hits if entity.name == related[0].path[0]), None)
+    if best is None:
+        near = ", ".join(entity.name for entity in hits[:3])
+        raise GraphRAGError(
+            f"there is no entity {name!r}", sqlstate="02000", hint=f"There are {near}." if near else "Search for it."
+        )
+    return {
+        "id": best.entity_id,
+        "name": best.name,
+        "type": best.type,
+        "degree": best.degree,
+        "description": best.description,
+    }
 
 
 def _with_edges(

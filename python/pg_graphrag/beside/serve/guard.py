@@ -1,6 +1,5 @@
 """What every request passes before anything reads it: host, origin, size, caller, rate. And what every reply carries."""
 
-import json
 import logging
 import secrets
 import time
@@ -13,26 +12,29 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pg_graphrag.beside.serve.callers import Caller, Callers, Session
-from pg_graphrag.beside.serve.http_errors import Refusal
+from pg_graphrag.beside.serve.http_errors import Refusal, error_reply
 from pg_graphrag.beside.serve.settings import Limits, Settings
 
 log = logging.getLogger("pg_graphrag.beside.serve")
 
-COOKIE = "pg_graphrag_session"
 CSRF_HEADER = "x-csrf-token"
 CALLER = "pg_graphrag.caller"
 SESSION = "pg_graphrag.session"
+PASSWORD_PATH = "/api/sign-in/password"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
+
+_NO_TOKEN = "this request has no token"
 _SAFE = frozenset(("GET", "HEAD"))
 # What a browser needs before it can show a token.
-_PUBLIC = ("/static/", "/healthz")
+_PUBLIC = ("/static/", "/healthz", "/readyz", "/api/sign-in")
 _MAX_BUCKETS = 10_000
 _ORIGIN_HINT = "Start it with --origin for its public address."
 # No inline script, nothing of other hosts, no frame around the page.
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self';"
-    " connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    " connect-src 'self'; frame-src 'self'; worker-src 'self'; manifest-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
@@ -87,11 +89,13 @@ class Guard:
             caller = self._admit(scope)
             if caller is None:
                 await self._app(scope, self._bounded(scope, receive, reply), reply.send)
+                if scope["path"] == PASSWORD_PATH and reply.status == 200:
+                    self._give_back(scope)
             else:
                 name = caller.name
                 await self._run(caller, scope, self._bounded(scope, receive, reply), reply)
         except Refusal as refused:
-            await _refuse(reply, refused)
+            await _refuse(reply, scope["path"], refused)
         finally:
             # Never the query: it is what people ask. Names of callers are the server's own words.
             seconds = time.monotonic() - start
@@ -122,6 +126,10 @@ class Guard:
         path = scope["path"]
         if scope["method"] in _SAFE and (path == "/" or path.startswith(_PUBLIC)):
             return None
+        if path == PASSWORD_PATH and "authorization" not in headers:
+            # Who has no token yet. Pages of other origins are refused above; a right password gives the attempt back.
+            self._allow_failure(scope)
+            return None
         caller, session = self._identify(scope, headers)
         if session is not None and scope["method"] not in _SAFE:
             token = headers.get(CSRF_HEADER, "")
@@ -143,19 +151,28 @@ class Guard:
             raise Refusal(403, "28000", "requests of other origins are refused", _ORIGIN_HINT)
 
     def _identify(self, scope: Scope, headers: Mapping[str, str]) -> tuple[Caller, Session | None]:
-        address = scope["client"][0] if scope.get("client") else ""
         # Basic and others are a proxy's own.
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             if (caller := self._callers.by_token(token.strip())) is not None:
                 return caller, None
-            self._allow("address", address, self._limits.failures / 60, self._limits.failures)
+            self._allow_failure(scope)
             raise _unauthorized("the token is not known")
-        if self._callers.proxy is not None and (caller := self._callers.proxy.caller(address, headers)) is not None:
+        proxy = self._callers.proxy
+        if proxy is not None and (caller := proxy.caller(_address(scope), headers)) is not None:
             return caller, None
-        if (cookie := _cookie(headers)) and (session := self._callers.session(cookie)) is not None:
+        if (cookie := cookie_of(headers, self._settings)) and (session := self._callers.session(cookie)) is not None:
             return session.caller, session
-        raise _unauthorized("this request has no token")
+        raise _unauthorized(_NO_TOKEN)
+
+    def _allow_failure(self, scope: Scope) -> None:
+        """Count an attempt to sign in against its address."""
+        self._allow("address", _address(scope), self._limits.failures / 60, self._limits.failures)
+
+    def _give_back(self, scope: Scope) -> None:
+        bucket = self._buckets.get(("address", _address(scope)))
+        if bucket is not None:
+            bucket.left += 1
 
     def _allow(self, kind: str, name: Caller | str, rate: float, size: float) -> None:
         if len(self._buckets) >= _MAX_BUCKETS:
@@ -214,24 +231,32 @@ class _Reply:
                 **message,
                 "headers": [
                     *message.get("headers", ()),
-                    *((name.encode(), value.encode()) for name, value in _HEADERS.items()),
+                    *(
+                        (name.encode(), value.encode())
+                        for name, value in _HEADERS.items()
+                        if name.encode() not in names
+                    ),
                     *([] if b"cache-control" in names else [(b"cache-control", b"no-store")]),
                 ],
             }
         await self._send(message)
 
 
-async def _refuse(reply: _Reply, refused: Refusal) -> None:
+async def _refuse(reply: _Reply, path: str, refused: Refusal) -> None:
     if reply.status:  # it has begun: the connection ends without its end
         return
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    status, media_type, body = error_reply(path, refused)
+    headers = [(b"content-type", media_type.encode()), (b"connection", b"close")]
     if refused.status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="pg_graphrag"'))
+        # RFC 6750: who showed a token is told that it is none.
+        error = (
+            "" if refused.message == _NO_TOKEN else f', error="invalid_token", error_description="{refused.message}"'
+        )
+        headers.append((b"www-authenticate", f'Bearer realm="pg_graphrag"{error}'.encode()))
     if isinstance(refused, _TooMany):
         headers.append((b"retry-after", str(int(refused.wait) + 1).encode()))
-    body = json.dumps(refused.body()).encode()
     headers.append((b"content-length", str(len(body)).encode()))
-    await reply.send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await reply.send({"type": "http.response.start", "status": status, "headers": headers})
     await reply.send({"type": "http.response.body", "body": body})
 
 
@@ -244,9 +269,19 @@ def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-def _cookie(headers: Mapping[str, str]) -> str | None:
+def _address(scope: Scope) -> str:
+    return scope["client"][0] if scope.get("client") else ""
+
+
+def cookie_name(settings: Settings) -> str:
+    """Return the name of the session's cookie: cookies know no ports, and servers of one host have one each."""
+    return f"pg_graphrag_{settings.port}"
+
+
+def cookie_of(headers: Mapping[str, str], settings: Settings) -> str | None:
+    """Return the session's cookie of a request, of its headers (lower-case names); None where there is none."""
     try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        morsel = SimpleCookie(headers.get("cookie", "")).get(cookie_name(settings))
     except CookieError:
         return None
     return morsel.value if morsel is not None else None

@@ -1,4 +1,8 @@
-"""Errors of the database as HTTP says them."""
+"""Errors of the database as HTTP says them, in the form of each front."""
+
+import json
+from http.client import responses
+from typing import Any
 
 import psycopg
 from psycopg_pool import PoolTimeout
@@ -6,6 +10,16 @@ from starlette.exceptions import HTTPException
 
 from pg_graphrag.ground.errors import GraphRAGError
 
+PROBLEM = "application/problem+json"
+# Ollama's addresses, beside those of this server's own API.
+OLLAMA_PATHS = frozenset(f"/api/{name}" for name in ("version", "tags", "ps", "show", "chat", "generate"))
+_OPENAI_KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "invalid_request_error",
+    409: "invalid_request_error",
+}
 # By the first characters of the SQLSTATE, the longest that fits.
 _STATUS = {
     "02": 404,
@@ -25,6 +39,9 @@ _STATUS = {
     "57014": 504,
     "57P": 503,
 }
+MCP_PATH = "/mcp"
+# The first of JSON-RPC's codes for what a server defines.
+_SERVER_ERROR = -32000
 
 
 class Refusal(HTTPException):
@@ -37,9 +54,57 @@ class Refusal(HTTPException):
         super().__init__(status, message)
         self.status, self.code, self.message, self.hint = status, code, message, hint
 
-    def body(self) -> dict[str, dict[str, str | None]]:
-        """Return the body of the reply."""
-        return {"error": {"code": self.code, "message": self.message, "hint": self.hint}}
+    @property
+    def problem(self) -> dict[str, str | int | None]:
+        """What the caller is told: problem details of RFC 9457, with the SQLSTATE as `code`, and `hint`."""
+        title = responses.get(self.status, "Client Closed Request")
+        return {
+            "type": "about:blank",
+            "title": title,
+            "status": self.status,
+            "detail": self.message,
+            "code": self.code,
+            "hint": self.hint,
+        }
+
+    @property
+    def sentence(self) -> str:
+        """Message and hint, for programs that show one text."""
+        return self.message if self.hint is None else f"{self.message}. {self.hint}"
+
+
+def openai_error(error: Refusal) -> dict[str, Any]:
+    """Return an error as OpenAI's clients read it."""
+    kind = _OPENAI_KINDS.get(error.status, "rate_limit_error" if error.status == 429 else "api_error")
+    return {"error": {"message": error.sentence, "type": kind, "param": None, "code": error.code}}
+
+
+def ollama_error(error: Refusal) -> dict[str, Any]:
+    """Return an error as Ollama's clients read it."""
+    return {"error": error.sentence}
+
+
+def error_reply(path: str, error: Refusal) -> tuple[int, str, bytes]:
+    """Return (status, media type, body) of an error, in the form of the front that a path is of."""
+    if path.startswith("/v1/"):
+        # Their clients ask again after a conflict, which nothing here mends.
+        return (
+            400 if error.status == 409 else error.status,
+            "application/json",
+            json.dumps(openai_error(error)).encode(),
+        )
+    if path in OLLAMA_PATHS:
+        return error.status, "application/json", json.dumps(ollama_error(error)).encode()
+    if path == MCP_PATH:
+        return error.status, "application/json", json.dumps(_of_json_rpc(error)).encode()
+    return error.status, PROBLEM, json.dumps(error.problem).encode()
+
+
+def _of_json_rpc(refused: Refusal) -> dict[str, Any]:
+    """Return a refusal as clients of MCP read it: of any other body they tell nothing."""
+    message = refused.message if refused.hint is None else f"{refused.message}. {refused.hint}"
+    error = {"code": _SERVER_ERROR, "message": message, "data": {"code": refused.code, "status": refused.status}}
+    return {"jsonrpc": "2.0", "id": None, "error": error}
 
 
 def refusal(error: Exception) -> Refusal:

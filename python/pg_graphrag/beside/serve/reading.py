@@ -1,10 +1,11 @@
 """What the server reads in SQL, as the caller: corpora, documents, curations. The views decide what he sees."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from pg_graphrag.beside.client import GraphRAG
 from pg_graphrag.beside.serve.caller_database import Connection
@@ -61,9 +62,15 @@ def check_corpus(connection: Connection, corpus: str) -> None:
 
 def status(rag: GraphRAG, connection: Connection) -> dict[str, Any]:
     """Return how far indexing is: the row of ``graphrag.progress``; who may not read that gets his documents."""
-    (may,) = rows(connection, "SELECT pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS yes")
-    if may["yes"]:
-        return asdict(rag.progress())
+    (may,) = rows(
+        connection,
+        "SELECT pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS watch,"
+        " pg_catalog.has_function_privilege('graphrag.retry_failed(text)', 'EXECUTE') AS retry,"
+        " pg_catalog.has_function_privilege('graphrag.reindex(text, text)', 'EXECUTE') AS reindex",
+    )
+    actions = {"may_retry": may["retry"], "may_reindex": may["reindex"]}
+    if may["watch"]:
+        return asdict(rag.progress()) | actions
     counts = rows(
         connection,
         "SELECT d.status, pg_catalog.count(*) AS count FROM graphrag.documents d WHERE d.corpus = %(corpus)s GROUP BY d.status",
@@ -74,29 +81,74 @@ def status(rag: GraphRAG, connection: Connection) -> dict[str, Any]:
         "corpus": rag.corpus,
         "documents": sum(by_status.values()),
         **{name: by_status.get(name, 0) for name in ("indexed", "pending", "failed", "retracted")},
+        **actions,
     }
 
 
-def documents(connection: Connection, corpus: str, text: str | None, after: int, limit: int) -> dict[str, Any]:
-    """Return {documents, next}: those with numbers above `after`, without their text."""
+# What a list of documents is sorted by; octet_length reads no text.
+SORTS = {
+    "number": "d.id",
+    "key": "d.source_key",
+    "title": "coalesce(d.title, d.source_key)",
+    "status": "d.status",
+    "size": "pg_catalog.octet_length(d.content)",
+    "changed": "d.updated_at",
+}
+
+
+def documents(
+    connection: Connection,
+    corpus: str,
+    text: str | None = None,
+    after: int = 0,
+    limit: int = 50,
+    *,
+    prefix: str = "",
+    metadata: Mapping[str, Any] | None = None,
+    status: str | None = None,
+    sort: str = "number",
+    is_descending: bool = False,
+    offset: int = 0,
+) -> dict[str, Any]:
+    """Return {documents, total, next} without their text: of those with numbers above `after`, `limit` from `offset`.
+
+    `text`: part of key or title; `prefix`: what the key begins with; `metadata`: what theirs contain. `total` counts all
+    of these. `next` is the last number, while there are more.
+    """
+    direction = "DESC" if is_descending else "ASC"
     records = rows(
         connection,
-        """
+        f"""
+        WITH found AS MATERIALIZED (
+            SELECT d.id, pg_catalog.row_number() OVER (ORDER BY {SORTS[sort]} {direction} NULLS LAST, d.id {direction}) AS place
+              FROM graphrag.documents d
+             WHERE d.corpus = %(corpus)s AND d.id > %(after)s
+               AND (%(status)s::text IS NULL OR d.status = %(status)s::text)
+               AND (%(text)s::text IS NULL OR pg_catalog.strpos(pg_catalog.lower(d.source_key || ' ' || coalesce(d.title, '')),
+                                                                pg_catalog.lower(%(text)s::text)) > 0)
+               AND pg_catalog.starts_with(d.source_key, %(prefix)s) AND d.metadata @> %(metadata)s
+        )
         SELECT d.id AS document_id, d.source_key, d.title, d.status, d.error, d.metadata,
-               pg_catalog.char_length(d.content) AS characters, d.updated_at
-          FROM graphrag.documents d
-         WHERE d.corpus = %(corpus)s AND d.id > %(after)s
-           AND (%(text)s::text IS NULL OR pg_catalog.strpos(pg_catalog.lower(d.source_key || ' ' || coalesce(d.title, '')),
-                                                            pg_catalog.lower(%(text)s::text)) > 0)
-         ORDER BY d.id
-         LIMIT %(limit)s + 1
+               pg_catalog.char_length(d.content) AS characters, d.updated_at, (SELECT pg_catalog.count(*) FROM found) AS total
+          FROM found
+          JOIN graphrag.documents d USING (id)
+         WHERE found.place > %(offset)s AND found.place <= %(offset)s + %(limit)s
+         ORDER BY found.place
         """,
         corpus=corpus,
         after=after,
         text=text or None,
+        status=status,
         limit=limit,
+        prefix=prefix,
+        metadata=Jsonb(dict(metadata or {})),
+        offset=offset,
     )
-    return {"documents": records[:limit], "next": records[limit - 1]["document_id"] if len(records) > limit else None}
+    total = records[0]["total"] if records else 0
+    for record in records:
+        del record["total"]
+    has_more = offset + len(records) < total
+    return {"documents": records, "total": total, "next": records[-1]["document_id"] if has_more else None}
 
 
 def document(connection: Connection, corpus: str, document_id: int, offset: int, limit: int) -> dict[str, Any]:
@@ -128,6 +180,35 @@ def document(connection: Connection, corpus: str, document_id: int, offset: int,
     return row | {"offset": offset, "next_offset": end if end < row["characters"] else None}
 
 
+def keys(connection: Connection, corpus: str, numbers: Sequence[int]) -> list[str]:
+    """Return the keys of the documents of these numbers that the caller sees."""
+    records = rows(
+        connection,
+        "SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = %(corpus)s AND d.id = ANY (%(numbers)s)",
+        corpus=corpus,
+        numbers=list(numbers),
+    )
+    return [record["source_key"] for record in records]
+
+
+def places(connection: Connection, passages: Sequence[tuple[int | None, str]]) -> list[int | None]:
+    """Return where each of (document, text) begins in its document, in characters from 0; None where it is not there.
+
+    Of a text that stands there twice the first place.
+    """
+    records = rows(
+        connection,
+        "SELECT pg_catalog.strpos(d.content, u.text) - 1 AS place"
+        "  FROM ROWS FROM (pg_catalog.unnest(%(documents)s::bigint[]), pg_catalog.unnest(%(texts)s::text[]))"
+        "       WITH ORDINALITY AS u (document_id, text, number)"
+        "  LEFT JOIN graphrag.documents d ON d.id = u.document_id AND u.text <> ''"
+        " ORDER BY u.number",
+        documents=[document_id for document_id, _ in passages],
+        texts=[text for _, text in passages],
+    )
+    return [None if row["place"] == -1 else row["place"] for row in records]
+
+
 def place(connection: Connection, corpus: str, document_id: int, text: str) -> int | None:
     """Return where a text begins in a document, in characters from 0; None where it is not there."""
     records = rows(
@@ -151,6 +232,24 @@ def curations(connection: Connection, corpus: str, before: int | None, limit: in
           JOIN graphrag.corpora c ON c.id = u.corpus_id
          WHERE c.name = %(corpus)s AND (%(before)s::bigint IS NULL OR u.id < %(before)s)
          ORDER BY u.id DESC
+         LIMIT %(limit)s
+        """,
+        corpus=corpus,
+        before=before,
+        limit=limit,
+    )
+
+
+def verdicts(connection: Connection, corpus: str, before: int | None, limit: int) -> list[dict[str, Any]]:
+    """Return the latest verdicts on answers of a corpus. The database says who may read them."""
+    return rows(
+        connection,
+        """
+        SELECT f.id, f.at, f.role, f.author, f.question, f.verdict, f.evidence, f.mode, f.answer, f.comment
+          FROM graphrag.answer_feedback f
+          JOIN graphrag.corpora c ON c.id = f.corpus_id
+         WHERE c.name = %(corpus)s AND (%(before)s::bigint IS NULL OR f.id < %(before)s)
+         ORDER BY f.id DESC
          LIMIT %(limit)s
         """,
         corpus=corpus,

@@ -18,6 +18,8 @@ MIN_TYPO_LETTERS = 6
 MAX_COMPARED_LETTERS = 256
 MIN_SOUND_LETTERS = 3
 MIN_SOUND_RATIO = 0.75
+# Share of letters that a rough name and the one that it means have in common: in one script, and in two, where sounds decide.
+MIN_ROUGH, MIN_FOREIGN = 0.8, 0.4
 
 _CYRILLIC = dict(
     zip(
@@ -49,6 +51,8 @@ _SOUNDS = [
         (r"(.)\1+", r"\1"),
     )
 ]
+# Kana tell neither l from r nor v from b.
+_KANA, _AS_KANA = re.compile("[ぁ-ヿ]"), str.maketrans("lv", "rb")
 _WORD = re.compile(f"{LETTER_OF_A_WORD}+")
 _ABBREVIATION_POINT = re.compile(r"\b(\w)\.(?=\w\b|\s|$)")
 _NUMBER = re.compile(r"\d+|\b[ivx]+\b")
@@ -147,6 +151,50 @@ def part_of(short_words: Sequence[str], long_words: Sequence[str]) -> bool:
             for short_word, long_word in zip(short_words, long_words, strict=True)
         )
     )
+
+
+class Resembling:
+    """What a name is like that somebody wrote roughly.
+
+    Parameters
+    ----------
+    name : str
+        Its key.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._words = words(latin(name))
+        self._letters, self._sound = "".join(self._words), "".join(map(sound, self._words))
+        self._numbers = numbers(name)
+
+    def likeness(self, key: str) -> tuple[float, str]:
+        """Return (how likely the name means the one of a key, 0 or from 0.7 to 1; why)."""
+        parts = words(latin(key))
+        letters = "".join(parts)
+        is_foreign = key.isascii() != self.name.isascii()
+        short, long = sorted((len(self._letters), len(letters)))
+        if not short or long > MAX_COMPARED_LETTERS or numbers(key) != self._numbers:
+            return 0.0, ""
+        if letters == self._letters:
+            return (0.9, "transliteration") if is_foreign else (0.95, "spelling")
+        if len(self._words) == 1 and self._letters in initials(parts):
+            return 0.7, "initials"
+        if is_foreign:
+            heard = self._heard(letters, parts, key) if 2 * short > long else 0.0
+            return (0.4 + 0.5 * heard, "transliteration") if heard else (0.0, "")
+        is_long = long >= MIN_TYPO_LETTERS - 1 and (2 - MIN_ROUGH) * short >= MIN_ROUGH * long
+        alike = likeness(self._letters, letters, MIN_ROUGH) if is_long else 0.0
+        return (alike, "spelling") if alike else (0.0, "")
+
+    def _heard(self, letters: str, parts: Sequence[str], key: str) -> float:
+        """Return the likeness of the sounds, where the letters may be those of one name."""
+        if SequenceMatcher(None, self._letters, letters, autojunk=False).quick_ratio() < MIN_FOREIGN:
+            return 0.0
+        one, other = self._sound, "".join(map(sound, parts))
+        if _KANA.search(self.name) or _KANA.search(key):
+            one, other = one.translate(_AS_KANA), other.translate(_AS_KANA)
+        return likeness(one, other, MIN_SOUND_RATIO) if min(len(one), len(other)) >= MIN_SOUND_LETTERS else 0.0
 
 
 def variants(names: Mapping[int, tuple[str, str]]) -> dict[tuple[int, int], tuple[float, str]]:

@@ -98,7 +98,7 @@ class Models:
     """The models of a corpus, for a caller.
 
     `deadline` (monotonic seconds): when all requests end, `first_token`: when an answer must have begun; None: their own limits
-    hold.
+    hold. `requests`: where they are listed, if anybody wants to know (`Ledger.list_requests`).
     """
 
     db: Database
@@ -106,6 +106,7 @@ class Models:
     caller: Caller
     deadline: float | None = None
     first_token: float | None = None
+    requests: list[dict[str, Any]] | None = None
 
     # Whether requests are sent, not only counted.
     sends: ClassVar[bool] = True
@@ -116,7 +117,12 @@ class Models:
         return math.inf if self.deadline is None else self.deadline - time.monotonic()
 
     def ask(
-        self, task: str, arguments: dict[str, Any], *, retry: int = 0, check: Callable[[str], None] | None = None
+        self,
+        task: str,
+        arguments: dict[str, Any],
+        *,
+        retry: int = 0,
+        check: Callable[[dict[str, Any]], None] | None = None,
     ) -> Outcome:
         """Have a task done.
 
@@ -153,7 +159,7 @@ class Models:
         return outcomes, gateway
 
     def stream(
-        self, task: str, arguments: dict[str, Any], *, check: Callable[[str], None] | None = None
+        self, task: str, arguments: dict[str, Any], *, check: Callable[[dict[str, Any]], None] | None = None
     ) -> Generator[str, None, None]:
         """Have a task done; yield the pieces of its answer as they come, none empty. Closing the generator ends the request.
 
@@ -285,7 +291,7 @@ class Models:
         from pg_graphrag.llm.endpoints.gateway import INTERACTIVE_SECONDS, Gateway
 
         patience = PATIENCE_SECONDS.get(role, INTERACTIVE_SECONDS)
-        return Gateway(
+        gateway = Gateway(
             self.db,
             self.corpus,
             worker=False,
@@ -296,6 +302,9 @@ class Models:
             deadline=self.deadline,
             first_token=self.first_token,
         )
+        if self.requests is not None:
+            gateway.ledger.list_requests(self.requests)
+        return gateway
 
 
 def save_accounts(db: Database, corpus: Corpus) -> None:
@@ -306,14 +315,14 @@ def save_accounts(db: Database, corpus: Corpus) -> None:
     Ledger(db, corpus, writes=not read_only).save()
 
 
-def _checked(request: ChatRequest, check: Callable[[str], None] | None, retry: int) -> ChatRequest:
+def _checked(request: ChatRequest, check: Callable[[dict[str, Any]], None] | None, retry: int) -> ChatRequest:
     """Return a request whose reply is checked besides: one of no use is not cached."""
     if check is None:
         return replace(request, retry=retry)
 
     def parse(text: str, cut_off: bool) -> Any:
         value = request.parse(text, cut_off)
-        check(value["text"])
+        check(value)
         return value
 
     return replace(request, parse=parse, retry=retry)

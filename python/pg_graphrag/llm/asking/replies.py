@@ -3,6 +3,7 @@
 Each function takes a reply and whether it was cut off, and raises `ItemFault` where there is nothing of its kind in it.
 """
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -310,6 +311,21 @@ def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
     if copied > MAX_COPIED * len(body):
         raise ItemFault("the model repeated its instructions", raw=text)
     return {"text": clean(body), "cut_off": cut_off}
+
+
+def structured(text: str, cut_off: bool, not_found: str) -> dict[str, Any]:
+    """Return {text, cut_off, sources: numbers} of an answer in JSON; of one that there is none the sentence that says so."""
+
+    def read(reply: dict[str, Any]) -> dict[str, Any] | None:
+        sources, value = reply.get("sources"), reply.get("answer")
+        if "answer" not in reply or not isinstance(sources, list):
+            return None
+        numbers = [number for number in sources if isinstance(number, int) and not isinstance(number, bool)]
+        if value is None:
+            return {"text": not_found, "cut_off": False, "sources": []}
+        return {"text": clean(json.dumps(value, ensure_ascii=False)), "cut_off": False, "sources": numbers}
+
+    return _first_of(text, cut_off, "answer is", "gave no answer in the form that was asked for", read)
 
 
 # What a transform may make of a query: passages of one window or two, a few queries.

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from pg_graphrag.llm.asking.length_limits import (
     MAX_UNDERSTOOD,
 )
 from pg_graphrag.llm.endpoints.requests import (
+    ASKERS_SCHEMA,
     BYTES_PER_TOKEN,
     STRING,
     ChatRequest,
@@ -64,6 +66,12 @@ _MISSING = {
     "that says it, in brackets, as it stands before the text; or reply with this sentence alone, word for word: {not_found}",
     "form": "Your last answer could not be read. Write the answer alone.",
 }
+# What follows the question where the asker says more than the form of the answer, and where the answer is to be JSON.
+_INSTRUCTIONS = "\n\nThe asker's own instructions, which hold as far as the rules allow them:\n{instructions}"
+_IN_JSON = """
+
+Reply with one JSON object alone: {{"sources": [numbers of the documents that the answer is from], "answer": the answer}}. \
+The answer itself has no numbers of documents, and is {form}. Where the documents do not hold it, it is null."""
 
 
 def language_of(options: Options, arguments: dict[str, Any]) -> str:
@@ -113,7 +121,12 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
     boundary, documents = _fenced("documents", context)
     not_found = prompts.sentence("not_found", language_of(options, arguments))
     last = f"{documents}\n\nQuestion: {question}\n\nForm of the answer: {form}"
-    if missing := _MISSING.get(str(arguments.get("missing"))):
+    if instructions := arguments.get("instructions"):
+        last += _INSTRUCTIONS.format(instructions=instructions)
+    schema = arguments.get("schema")
+    if schema is not None:
+        last += _IN_JSON.format(form=_described(schema))
+    if missing := None if schema is not None else _MISSING.get(str(arguments.get("missing"))):
         last += f"\n\n{missing.format(not_found=not_found)}"
     system = prompts.render(options.prompts, prompt, boundary=boundary, not_found=not_found)
     messages = (
@@ -122,13 +135,78 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
         {"role": "user", "content": last},
     )
     # The sentence that nothing is found is no copy.
-    parse = partial(replies.answer, prompt=system.replace(not_found, ""))
-    return ChatRequest("answer", messages, parse, max_tokens=_answer_tokens(form, context))
+    parse: Callable[[str, bool], Any] = partial(replies.answer, prompt=system.replace(not_found, ""))
+    if schema is not None:
+        parse = partial(replies.structured, not_found=not_found)
+    return _limited(
+        ChatRequest(
+            "answer",
+            messages,
+            parse,
+            _with_sources(schema) if schema else None,
+            max_tokens=_answer_tokens(form, context, arguments.get("max_tokens")),
+        ),
+        arguments,
+    )
 
 
-def _answer_tokens(form: str, context: str) -> int:
-    """Return the limit of an answer's tokens: by its form, and at most the context's besides those of a sentence."""
-    if counted := _WORDS.search(form):
+def _chat(options: Options, arguments: dict[str, Any]) -> ChatRequest:
+    """Return the request of a conversation by itself, without documents."""
+    conversation = (*history(arguments.get("history")), {"role": "user", "content": _text(arguments, "question")})
+    if instructions := arguments.get("instructions"):
+        conversation = ({"role": "system", "content": instructions}, *conversation)
+    messages: list[dict[str, str]] = []
+    for turn in conversation:
+        # Some models refuse two turns of one role in a row.
+        if messages and messages[-1]["role"] == turn["role"]:
+            messages[-1] = turn | {"content": messages[-1]["content"] + turn["content"]}
+        else:
+            messages.append(turn)
+    schema = arguments.get("schema")
+    if schema is not None:
+        messages[-1] = messages[-1] | {
+            "content": f"{messages[-1]['content']}\n\nReply with JSON alone: {_described(schema)}."
+        }
+    asked_tokens = arguments.get("max_tokens") or ANSWER_TOKENS
+    form = {"name": ASKERS_SCHEMA, "schema": schema} if schema else None
+    request = ChatRequest("answer", tuple(messages), replies.answer, form, max_tokens=min(WORDS_TOKENS, asked_tokens))
+    return _limited(request, arguments)
+
+
+def _limited(request: ChatRequest, arguments: dict[str, Any]) -> ChatRequest:
+    """Return a request whose reply is kept for the same limit and schema alone."""
+    own = {name: arguments[name] for name in ("max_tokens", "schema") if arguments.get(name) is not None}
+    return replace(request, variant=json.dumps(own, sort_keys=True) if own else "")
+
+
+def _described(schema: dict[str, Any]) -> str:
+    return f"of this JSON schema: {json.dumps(schema, ensure_ascii=False)}" if schema else "a JSON object"
+
+
+def _with_sources(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return what a request takes as its schema: {sources, answer}, where the answer has a schema of the asker, or is null."""
+    shared = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
+    own = {name: value for name, value in schema.items() if name not in shared}
+    answer = {"anyOf": [_moved(own), {"type": "null"}]}
+    reply = object_of(sources=list_of(_INTEGER), answer=answer) | {name: _moved(part) for name, part in shared.items()}
+    return {"name": ASKERS_SCHEMA, "schema": reply}
+
+
+def _moved(part: Any) -> Any:
+    """Return a part of a schema that refers to its whole where that stands now."""
+    if isinstance(part, dict):
+        return {
+            name: "#/properties/answer/anyOf/0" if (name, value) == ("$ref", "#") else _moved(value)
+            for name, value in part.items()
+        }
+    return [_moved(item) for item in part] if isinstance(part, list) else part
+
+
+def _answer_tokens(form: str, context: str, asked: int | None) -> int:
+    """Return the limit of an answer's tokens: the one asked for, else by its form; at most the context's and a sentence's."""
+    if asked is not None:
+        limit = min(WORDS_TOKENS, asked)
+    elif counted := _WORDS.search(form):
         # A word is a token or two.
         limit = min(WORDS_TOKENS, SENTENCE_TOKENS + 2 * int(counted[1]))
     else:
@@ -299,6 +377,7 @@ TASKS: dict[str, Callable[[Options, dict[str, Any]], ChatRequest]] = {
     "grades": _grades,
     "answer": _answer,
     "reduce": partial(_answer, prompt="reduce"),
+    "chat": _chat,
     "map": _map,
     "rate": _rate,
     "refine": _refine,

@@ -5,7 +5,7 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut, Unembeddable
-from pg_graphrag.llm.endpoints.requests import EmbedRequest, Reply
+from pg_graphrag.llm.endpoints.requests import PROBE, EmbedRequest, Reply
 from pg_graphrag.server.corpus.options import Embedding
 from pg_graphrag.text.letters import one_line
 
@@ -19,8 +19,7 @@ QUICK_SECONDS, QUICK_REQUESTS = 2.0, 32
 # Of a text that is too long for the model its beginning is embedded, but not less than this.
 MIN_CHARACTERS = 200
 
-# A text of which every model has a vector; how often one is tried over which an endpoint stumbles.
-PROBE = "text"
+# How often a text is tried over which an endpoint stumbles.
 ATTEMPTS = 2
 _HINT = "The document is indexed without the vector of: {}"
 
@@ -65,19 +64,22 @@ def batches(texts: Sequence[str], most: int = BATCH_TEXTS) -> list[list[str]]:
     return lists
 
 
-def embedding(model: Embedding, texts: Sequence[str], *, is_waited_for: bool = False) -> Embedded:
+def embedding(
+    model: Embedding, texts: Sequence[str], *, is_waited_for: bool = False, doubts_texts: bool = False
+) -> Embedded:
     """Ask for the vectors of texts; return for each its vector, (dimensions,) float32, or the `ItemFault` it has.
 
     A refused request is halved until the text at fault is found, so that one text holds up no other. The fault is
     `Unembeddable` where the endpoint has vectors of other texts. So is that of a text over which the endpoint itself stumbles
-    or hangs. `is_waited_for`: whoever waits for all of them learns of the first time-out.
+    or hangs. `is_waited_for`: whoever waits for all of them learns of the first time-out. `doubts_texts`: so is that of a text
+    for which the endpoint says to be busy while it has time for others.
 
     Raises
     ------
     ProviderFault, BudgetReached
         As the gateway has it; no text is to blame.
     """
-    vectors = yield from _embedding(model, texts, is_waited_for)
+    vectors = yield from _embedding(model, texts, is_waited_for, doubts_texts)
     is_at_fault = [isinstance(vector, ItemFault) for vector in vectors]
     if any(is_at_fault) and (not all(is_at_fault) or (yield from _embeds_others(model))):
         for place, text in enumerate(texts):
@@ -87,18 +89,23 @@ def embedding(model: Embedding, texts: Sequence[str], *, is_waited_for: bool = F
     return vectors
 
 
-def _embedding(model: Embedding, texts: Sequence[str], is_waited_for: bool) -> Embedded:
+def _embedding(model: Embedding, texts: Sequence[str], is_waited_for: bool, doubts_texts: bool) -> Embedded:
     fault: ItemFault | None = None
     if len(texts) <= _limits.get((model.provider, model.model), len(texts)):
         for _ in range(ATTEMPTS):
+            request = EmbedRequest(
+                model.provider, model.model, tuple(texts), model.dimensions, doubts_texts=doubts_texts
+            )
             try:
-                reply = yield EmbedRequest(model.provider, model.model, tuple(texts), model.dimensions)
+                reply = yield request
                 return list(reply.value)
             except ItemFault as error:
                 fault = error
                 break
             except ProviderFault as error:
-                is_of_text = error.may_be_of_text and (yield from _embeds_others(model))
+                # What is too busy for a long text may have time for a word.
+                alike = [PROBE + f" {PROBE}" * (len(text) // 5) for text in texts] if error.is_busy else [PROBE]
+                is_of_text = request.may_blame(error) and (yield from _embeds_others(model, alike))
                 if not is_of_text or (is_waited_for and isinstance(error, TimedOut)):
                     raise
                 fault = ItemFault(error.message)
@@ -106,21 +113,21 @@ def _embedding(model: Embedding, texts: Sequence[str], is_waited_for: bool) -> E
                     break
     if len(texts) > 1:
         half = len(texts) // 2
-        first = yield from _embedding(model, texts[:half], is_waited_for)
-        vectors = first + (yield from _embedding(model, texts[half:], is_waited_for))
+        first = yield from _embedding(model, texts[:half], is_waited_for, doubts_texts)
+        vectors = first + (yield from _embedding(model, texts[half:], is_waited_for, doubts_texts))
         if not any(isinstance(vector, GraphRAGError) for vector in vectors):
             # No text was at fault, only their number.
             _note_limit(model, half)
         return vectors
     if isinstance(fault, ContextTooLong) and len(texts[0]) >= 2 * MIN_CHARACTERS:
-        return (yield from _embedding(model, [texts[0][: len(texts[0]) // 2]], is_waited_for))
+        return (yield from _embedding(model, [texts[0][: len(texts[0]) // 2]], is_waited_for, doubts_texts))
     return [fault]
 
 
-def _embeds_others(model: Embedding) -> Generator[EmbedRequest, Reply, bool]:
-    """Whether the endpoint has a vector of a text that no model stumbles over."""
+def _embeds_others(model: Embedding, texts: Sequence[str] = (PROBE,)) -> Generator[EmbedRequest, Reply, bool]:
+    """Whether the endpoint has vectors of texts that no model stumbles over."""
     try:
-        yield EmbedRequest(model.provider, model.model, (PROBE,), model.dimensions, is_probe=True)
+        yield EmbedRequest(model.provider, model.model, tuple(texts), model.dimensions, is_probe=True)
     except (ItemFault, ProviderFault):
         return False
     return True

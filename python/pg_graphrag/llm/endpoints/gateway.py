@@ -40,6 +40,7 @@ from pg_graphrag.llm.endpoints.requests import (
     asked,
     count_tokens,
     estimated_tokens,
+    probe_of,
 )
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller
@@ -60,6 +61,7 @@ INTERACTIVE_RETRIES = 2
 INTERACTIVE_SECONDS = 20.0
 # So long before a deadline an answer is cut off, so that what came of it is there in time.
 LAST_SECONDS = 0.3
+FORBIDDEN_HINT = "The endpoint answers other texts: it, or a firewall before it, forbids this one."
 # Time for a whole answer where a search can do without it.
 ROLE_SECONDS = {"keywords": 10.0, "relevance": 10.0}
 
@@ -84,6 +86,8 @@ class Sending:
     open_stream: OpenStream | None = None
     # Of a chat's model.
     habits: ModelHabits | None = None
+    # The fault of what was asked, while `request` is the probe that says whether the text or the endpoint is to blame.
+    suspect: ProviderFault | None = None
 
     @property
     def tokens_so_far(self) -> tuple[int, int]:
@@ -108,6 +112,8 @@ class Endpoint:
     api_key: str | None = field(default=None, repr=False)
     queue: deque[Sending] = field(default_factory=deque)
     in_flight: int = 0
+    # Of each kind of request and model: those with a suspect fault. The first is the probe.
+    doubted: dict[tuple[type[Request], str], list[Sending]] = field(default_factory=dict)
 
 
 class Gateway:
@@ -225,7 +231,7 @@ class Gateway:
         """Return the key of a request's reply; None where each is sent."""
         if not isinstance(request, ChatRequest):
             return None
-        return cache_key(self._names(request)[1], request.messages, request.retry)
+        return cache_key(self._names(request)[1], request.messages, request.retry, request.variant)
 
     @property
     def is_late(self) -> bool:
@@ -252,6 +258,8 @@ class Gateway:
         if self._deadline is not None:
             left = max(LAST_SECONDS, self._deadline - time.monotonic() - LAST_SECONDS)
             seconds = left if seconds is None else min(seconds, left)
+        if sending.suspect is not None:
+            seconds = min(PROBE_SECONDS, sending.endpoint.provider.timeout, seconds or PROBE_SECONDS)
         first = None if self._first_token is None else max(LAST_SECONDS, self._first_token - time.monotonic())
         max_tokens = llm.max_output_tokens_of(request.role) or request.max_tokens
         return Call(
@@ -271,7 +279,7 @@ class Gateway:
         if self.worker or sending.text or not isinstance(fault, ProviderFault) or fault.permanent:
             return None
         # After a time-out whoever waits has waited long enough.
-        if sending.tries >= INTERACTIVE_RETRIES or isinstance(fault, TimedOut):
+        if sending.tries >= INTERACTIVE_RETRIES or isinstance(fault, TimedOut) or fault.is_forbidden:
             return None
         wait = back_off(sending.tries, fault.retry_after)
         return wait if wait <= self._patience else None
@@ -323,6 +331,7 @@ class Gateway:
             time.monotonic() - sending.started_at,
             None if fault is None else fault.message,
             sending.reserved,
+            sending.key,
         )
 
     def note_habits(self, sending: Sending, outcome: Any) -> None:
@@ -407,6 +416,7 @@ class _Run:
             sending.release()
         for endpoint in self._gateway.endpoints.values():
             endpoint.queue.clear()
+            endpoint.doubted.clear()
             endpoint.in_flight = 0
             endpoint.slots.give_back()
 
@@ -416,8 +426,8 @@ class _Run:
             self._gateway.note(sending, sending.tokens_so_far, DeadlineReached())
         self._let_go()
         sendings, self._sendings = list(self._sendings.values()), {}
-        for number in [number for sending in sendings for number, _ in sending.waiters]:
-            self._step(number, DeadlineReached())
+        for number, fault in [(number, sending.suspect) for sending in sendings for number, _ in sending.waiters]:
+            self._step(number, fault or DeadlineReached())
 
     def _step(self, number: int, reply: Reply | GraphRAGError | None) -> None:
         """Resume a task with a reply or a fault, up to its next request or its end."""
@@ -499,7 +509,9 @@ class _Run:
             reply = _parsed(request, text, cut_off=True)
         gateway.usage.cache_hits += 1
         if provider is not None:
-            gateway.ledger.note_answer(provider, request, str(text))
+            gateway.ledger.note_answer(provider, request, str(text), key)
+        else:
+            gateway.ledger.note_known(key)
         return reply
 
     def _send(self) -> None:
@@ -512,8 +524,14 @@ class _Run:
                 fault = endpoint.breaker.fault or _limit(gateway.ledger.check_budget)
                 if fault is not None:
                     endpoint.queue.popleft()
-                    self._end(sending, [(number, fault) for number, _ in sending.waiters])
+                    if sending.suspect is not None:
+                        self._end_doubted(sending, is_of_text=False)
+                    else:
+                        self._end(sending, [(number, fault) for number, _ in sending.waiters])
                     continue
+                if endpoint.doubted and sending.suspect is None:
+                    # A probe, which goes first, says whether it is to be sent.
+                    break
                 if sending.not_before > time.monotonic():
                     endpoint.queue.rotate(-1)
                     if all(queued_sending.not_before > time.monotonic() for queued_sending in endpoint.queue):
@@ -522,7 +540,7 @@ class _Run:
                 if endpoint.pace.wait(estimated_tokens(sending.request)):
                     break
                 # Its time begins here: not while it waits for the pace.
-                if self._streams and sending.open_stream is None:
+                if self._streams and sending.open_stream is None and sending.suspect is None:
                     sending.open_stream = OpenStream(gateway.db, endpoint.provider, gateway.ledger.limited_role)
                     sending.open_stream.begin()
                 if not self._take_slot(endpoint):
@@ -609,6 +627,9 @@ class _Run:
         sending.release()
         if error is not None and not isinstance(error, GraphRAGError):
             raise error
+        if sending.suspect is not None:
+            self._judge(sending, result, error)
+            return
         replies: list[tuple[int, Reply | GraphRAGError]]
         tokens = (0, 0)
         fault: GraphRAGError | None = None
@@ -622,7 +643,8 @@ class _Run:
             replies = [(number, _reply(own_request, result)) for number, own_request in sending.waiters]
             for (_, own_request), (_, reply) in zip(sending.waiters, replies, strict=True):
                 if isinstance(own_request, ChatRequest) and isinstance(reply, Reply):
-                    gateway.ledger.note_answer(endpoint.provider, own_request, result.text)
+                    seconds = time.monotonic() - sending.started_at
+                    gateway.ledger.note_answer(endpoint.provider, own_request, result.text, sending.key, seconds)
             fault = next((reply for _, reply in replies if isinstance(reply, GraphRAGError)), None)
             # A cut-off answer may be of use, but the next caller should get a complete one.
             if request.cacheable and fault is None and not result.cut_off:
@@ -637,7 +659,7 @@ class _Run:
             endpoint.breaker.succeeded()
         is_probe = isinstance(request, EmbedRequest) and request.is_probe
         # What a text does closes no endpoint to others: whether it is the text, a probe says, which is tried again in its place.
-        is_of_text = isinstance(request, EmbedRequest) and not is_probe and getattr(fault, "may_be_of_text", False)
+        is_of_text = isinstance(request, EmbedRequest) and isinstance(fault, ProviderFault) and request.may_blame(fault)
         wait = None if is_of_text else gateway.wait_to_retry(sending, fault)
         if wait is not None and gateway.may_retry(wait):
             sending.tries += 1
@@ -650,8 +672,40 @@ class _Run:
         is_short = isinstance(fault, TimedOut) and fault.seconds < endpoint.provider.timeout and not is_probe
         in_haste = is_short or (isinstance(fault, TimedOut) and not is_blamed)
         if isinstance(fault, ProviderFault) and not (in_haste or is_of_text) and (wait is None or sending.tries):
+            is_doubtful = fault.is_forbidden or (fault.may_be_of_text and endpoint.breaker.would_open(fault))
+            if is_doubtful and (probe := probe_of(request)) is not None:
+                doubted = endpoint.doubted.setdefault((type(request), sending.model), [])
+                doubted.append(sending)
+                sending.suspect, sending.request = fault, probe
+                if len(doubted) == 1:
+                    endpoint.queue.appendleft(sending)
+                return
             endpoint.breaker.failed(fault, sending.started_at)
         self._end(sending, replies)
+
+    def _judge(self, sending: Sending, result: Any, error: GraphRAGError | None) -> None:
+        """End the requests that a probe was sent for: where that has an answer, the endpoint is open to others."""
+        breaker, fault = sending.endpoint.breaker, None if error is None else self._gateway.fault_of(error)
+        tokens = (0, 0)
+        if error is None:
+            is_chat = isinstance(sending.request, ChatRequest)
+            tokens = (result.tokens_in, result.tokens_out) if is_chat else (result[1], 0)
+        self._gateway.note(sending, tokens, fault)
+        if isinstance(fault, ProviderFault) and sending.suspect is not None:
+            breaker.failed(sending.suspect, sending.started_at)
+        is_of_text = not isinstance(fault, (ProviderFault, DeadlineReached))
+        if is_of_text:
+            breaker.succeeded()
+        self._end_doubted(sending, is_of_text=is_of_text)
+
+    def _end_doubted(self, sending: Sending, *, is_of_text: bool) -> None:
+        """End a probe's requests by their own faults; what a text alone is forbidden for is the item's."""
+        for doubted in sending.endpoint.doubted.pop((type(sending.request), sending.model)):
+            fault: GraphRAGError | None = doubted.suspect
+            if is_of_text and doubted.suspect is not None and doubted.suspect.is_forbidden:
+                fault = ItemFault(doubted.suspect.message, hint=FORBIDDEN_HINT)
+            if fault is not None:
+                self._end(doubted, [(number, fault) for number, _ in doubted.waiters])
 
     def _end(self, sending: Sending, replies: Iterable[tuple[int, Reply | GraphRAGError]]) -> None:
         del self._sendings[sending.key]

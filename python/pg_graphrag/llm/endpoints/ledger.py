@@ -44,9 +44,9 @@ class Usage:
         }
 
 
-def cache_key(model: str, messages: Sequence[dict[str, str]], retry: int = 0) -> str:
+def cache_key(model: str, messages: Sequence[dict[str, str]], retry: int = 0, variant: str = "") -> str:
     """Return the SHA-256 that is an answer's key in its corpus."""
-    parts = [model, list(messages), *([retry] if retry else [])]
+    parts = [model, list(messages), *([retry] if retry else []), *([variant] if variant else [])]
     text = json.dumps(parts, ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -76,6 +76,10 @@ _unsaved: dict[int, dict[str, _Kept]] = {}
 # {(corpus, role, key): (its begin, answer)}.
 MAX_CUT_OFF = 100
 _cut_off: dict[tuple[int, str | None, str], tuple[str, str]] = {}
+
+# The requests that were listed in a transaction, which knows their replies: {(corpus, role, key): (its begin, request)}.
+MAX_LISTED = 100
+_listed: dict[tuple[int, str | None, str], tuple[str, dict[str, Any]]] = {}
 
 # The place of the error in a call; `forgets` is the last.
 _ERROR = 7
@@ -113,6 +117,15 @@ class Ledger:
         self.is_outdated = False
         self.usage = Usage()
         self._answered = Usage()
+        self._list: list[dict[str, Any]] | None = None
+        self._begin = ""
+
+    def list_requests(self, requests: list[dict[str, Any]]) -> None:
+        """Add to a list what is asked for from now on: {purpose, provider, model, tokens_in, tokens_out, cost, ended, seconds}.
+
+        `ended`: by time.perf_counter(). Of readers' requests, as of their usage, each that was answered, from the cache or not.
+        """
+        self._list, self._begin = requests, self._transaction()
 
     @property
     def limited_role(self) -> str | None:
@@ -162,13 +175,16 @@ class Ledger:
         seconds: float,
         error: str | None,
         reserved: float,
+        key: str,
     ) -> None:
         """Note one request, also a failed one; `reserved` is the cost counted when it was sent."""
         spent = cost(provider, *tokens)
         self.usage.add(tokens, spent)
-        if purpose in ("embedding", "rerank"):
-            # Never from the cache.
+        is_never_cached = purpose in ("embedding", "rerank")
+        if is_never_cached:
             self._answered.add(tokens, spent)
+        if is_never_cached or not self.discreet:
+            self._note_request(key, purpose, provider, model, tokens, seconds)
         self._meter(spent - reserved)
         self._calls.append(
             (
@@ -184,10 +200,46 @@ class Ledger:
             )
         )
 
-    def note_answer(self, provider: Provider, request: ChatRequest, text: str) -> None:
-        """Note that a request was answered, by the endpoint or from the cache: its tokens are a quarter of the bytes."""
+    def note_answer(
+        self, provider: Provider, request: ChatRequest, text: str, key: str, seconds: float | None = None
+    ) -> None:
+        """Note that a request was answered, by the endpoint or from the cache: its tokens are a quarter of the bytes.
+
+        `seconds`: that the endpoint took.
+        """
         tokens = estimated_tokens(request), count_tokens(None, text)
         self._answered.add(tokens, cost(provider, *tokens))
+        if self.discreet and (seconds is not None or not self.note_known(key)):
+            model = self._corpus.options.llm.of(request.role)[1]
+            self._note_request(key, request.role, provider, model, tokens, seconds or 0.0)
+
+    def note_known(self, key: str) -> bool:
+        """List a request whose reply is known where this transaction sent it: ask() after ask_stream(). Return whether it did."""
+        begin, request = _listed.get((self._corpus.id, self._role, key), ("", {}))
+        if self._list is None or not begin or begin != self._begin:
+            return False
+        self._list.append(request)
+        return True
+
+    def _note_request(
+        self, key: str, purpose: str, provider: Provider, model: str, tokens: tuple[int, int], seconds: float
+    ) -> None:
+        if self._list is None:
+            return
+        request = {
+            "purpose": purpose,
+            "provider": provider.name,
+            "model": model,
+            "tokens_in": tokens[0],
+            "tokens_out": tokens[1],
+            "cost": round(cost(provider, *tokens), 8),
+            "ended": time.perf_counter(),
+            "seconds": seconds,
+        }
+        self._list.append(request)
+        _listed[self._corpus.id, self._role, key] = self._begin, request
+        while len(_listed) > MAX_LISTED:
+            del _listed[next(iter(_listed))]
 
     def keep(self, key: str, purpose: str, model: str, reply: str) -> None:
         """Keep a completely parsed answer."""

@@ -226,6 +226,11 @@ class Breaker:
         self._is_changed = self._is_changed or bool(self._failures or self._openings)
         self._failures = self._openings = 0
 
+    def would_open(self, fault: ProviderFault) -> bool:
+        """Whether one more failure closes the provider, which is open."""
+        is_last = self._failures + 1 >= BREAKER_FAILURES
+        return self.fault is None and bool(fault.permanent or fault.retry_after or is_last)
+
     def failed(self, fault: ProviderFault, sent_at: float) -> None:
         """Note the failure of a request sent at `sent_at`; one sent before the breaker opened does not count."""
         if sent_at < self._opened_at:

@@ -38,7 +38,11 @@ TOO_LONG = _any(
 )
 # Words that mean the same only where the status blames the request.
 TOO_LONG_PERHAPS = _any(
-    r"too (?:long|large|many tokens)", r"maximum.{0,30}tokens", "トークン.{0,15}超え|토큰.{0,15}초과"
+    r"too (?:long|large|many (?:tokens|characters))",
+    r"maximum.{0,30}tokens|max tokens of \d+ exceeded|context limit",
+    r"\b(?:tokens?|prompt|input|query|sequence)\b(?! per\b).{0,30}\b(?:exceeds?|over|at most)\b.{0,40}(?:\blimit|\d{3,} token)",
+    r"sequence length \d+ must be at most",
+    "(?:トークン|コンテキスト長|入力).{0,15}超え|(?:토큰|컨텍스트 길이|입력).{0,15}초과",
 )
 # More than the tokens of a minute: it would never go.
 TOO_LONG_EVER = _any(r"request too large|tokens must be reduced")
@@ -63,6 +67,7 @@ FORBIDDEN = _any(
 
 # What some models refuse and can be done without: the field, or what of it is left out, and their words for it.
 SCHEMA_BOUNDS = "schema_bounds"
+SCHEMA_FIELDS = (SCHEMA_BOUNDS, "response_format")
 _SCHEMA = (
     # OpenAI, LM Studio, DeepSeek, Groq, DashScope; Gemini, Vertex; xgrammar, llguidance, outlines, llama.cpp; Anthropic, Bedrock.
     r"response.?(?:format|schema|mime)|json.?(?:schema|object|mode)|structured.?output|grammar|unrecognized type|guided"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from pg_graphrag.llm.endpoints.faults import Waiting
+from pg_graphrag.llm.endpoints.faults import ProviderFault, Waiting
 
 T = TypeVar("T")
 
@@ -16,8 +16,8 @@ BYTES_PER_TOKEN = 4
 RETRY_TEMPERATURE = 0.3
 # Output tokens of a request that does not say how many.
 MAX_TOKENS = 4000
-# Time for the vector of one word, where a text had none.
-PROBE_SECONDS = 20.0
+# A text that no endpoint stumbles over; time for what it is sent for, and output tokens, where another text had a fault.
+PROBE, PROBE_SECONDS, PROBE_TOKENS = "text", 20.0, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ChatRequest:
     `parse` (answer, whether it was cut off) returns the value or raises `ItemFault`; what it accepts is cached. `role` is
     the option that names provider and model, and what accounting calls it. `max_tokens` is the limit of the answer. `retry`:
     how often the same was asked before; then it is asked otherwise. `blames_endpoint`: whether silence counts against the
-    endpoint, not the item.
+    endpoint, not the item. `variant`: what makes it another request than one with the same messages.
     """
 
     role: str
@@ -38,6 +38,7 @@ class ChatRequest:
     max_tokens: int = MAX_TOKENS
     retry: int = 0
     blames_endpoint: bool = True
+    variant: str = ""
 
     @property
     def purpose(self) -> str:
@@ -55,7 +56,7 @@ class EmbedRequest:
     """Texts to embed with a provider's model; the reply's value is (n, dimensions) float32.
 
     `is_probe`: whether the text is a word that no endpoint stumbles over, so that an error, or silence for `PROBE_SECONDS`, is
-    the endpoint's.
+    the endpoint's. `doubts_texts`: whether an endpoint that says it is busy may say so of these texts alone.
     """
 
     provider: str
@@ -63,7 +64,12 @@ class EmbedRequest:
     texts: tuple[str, ...]
     dimensions: int | None
     is_probe: bool = False
+    doubts_texts: bool = False
     purpose: ClassVar[str] = "embedding"
+
+    def may_blame(self, fault: ProviderFault) -> bool:
+        """Whether a fault may be of the texts."""
+        return not self.is_probe and (fault.may_be_of_text or (self.doubts_texts and fault.is_busy))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,16 @@ class ModelsRequest:
 
 
 Request = ChatRequest | EmbedRequest | RerankRequest | ModelsRequest
+
+
+def probe_of(request: Request) -> ChatRequest | RerankRequest | None:
+    """Return a request that no endpoint stumbles over, to the model of another; None where that is not known to be of a text."""
+    if isinstance(request, ChatRequest):
+        messages = ({"role": "user", "content": "Say OK."},)
+        return ChatRequest(request.role, messages, lambda text, _: text, cacheable=False, max_tokens=PROBE_TOKENS)
+    if isinstance(request, RerankRequest):
+        return RerankRequest(request.provider, request.model, PROBE, (PROBE,))
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,5 +196,8 @@ def reply_of(name: str, **properties: Schema) -> dict[str, Any]:
     """Return what a request takes as its schema: a name, and the schema of an object."""
     return {"name": name, "schema": object_of(**properties)}
 
+
+# The name of a schema that the asker wrote: what an endpoint refuses of it says nothing of others.
+ASKERS_SCHEMA = "answer"
 
 STRINGS = list_of(STRING)

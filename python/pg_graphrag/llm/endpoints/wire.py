@@ -8,15 +8,15 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pg_graphrag.ground.reasoning import without_reasoning
 from pg_graphrag.llm.endpoints.faults import ItemFault, PromptCut, ProviderFault, Repetition, Silence, TimedOut
 from pg_graphrag.llm.endpoints.providers import Provider
-from pg_graphrag.llm.endpoints.refusals import SCHEMA_BOUNDS
+from pg_graphrag.llm.endpoints.refusals import SCHEMA_BOUNDS, SCHEMA_FIELDS
 from pg_graphrag.llm.endpoints.repetition import RepetitionWatch, repetition
-from pg_graphrag.llm.endpoints.requests import MAX_TOKENS, count_tokens, without_bounds
+from pg_graphrag.llm.endpoints.requests import ASKERS_SCHEMA, MAX_TOKENS, count_tokens, without_bounds
 from pg_graphrag.llm.endpoints.transport import (
     MAX_REPLY_BYTES,
     FieldRefused,
@@ -254,7 +254,11 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
         except FieldRefused as error:
             if answer.has_begun:
                 raise ProviderFault(f'provider "{provider.name}" broke off its answer') from None
-            note_refusal(provider, call.model, error.field)
+            if call.schema is not None and call.schema["name"] == ASKERS_SCHEMA and error.field in SCHEMA_FIELDS:
+                # One asker's schema must not cost others theirs.
+                call = replace(call, schema=None)
+            else:
+                note_refusal(provider, call.model, error.field)
             continue
         if answer.is_reasoning_only and (provider.base_url, call.model) not in _reasoning_models:
             # Its limit was spent before the answer began: once more, with room for both.

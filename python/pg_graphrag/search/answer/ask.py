@@ -45,7 +45,7 @@ def ask(db: Database, *arguments: Any) -> list[tuple[str, str, str, str]]:
         request = _request(db, call, started_at, *arguments[-2:])
 
         def answer_with_places() -> tuple[AskRequest, Answer, list[dict[str, Any]]]:
-            with _sized(request):
+            with _sized(request), request.query.step("answer"):
                 answer = answer_of(request)
             cited = cited_documents(answer.cited_sentences, request.context)
             return request, answer, with_places(db, cited, answer.cited_sentences)
@@ -56,6 +56,7 @@ def ask(db: Database, *arguments: Any) -> list[tuple[str, str, str, str]]:
     call = Call("ask", *arguments[:-2])
     request, answer, cited = _within_model(db, call, lambda *how: at_one_snapshot(db, partial(run, *how)))
     usage = answer.usage | {"invalid_citations": answer.invalid}
+    request.context.update(request.query.profile_notes())
     as_owner(db, lambda: _write_down(db, request, "ask", usage), writes=True)
     return [(answer.text, to_json(cited), to_json(usage), to_json(request.context))]
 
@@ -152,18 +153,23 @@ def build_request(
     # Checked before anything is paid for.
     total = budget(query, max_tokens)
     question = query.text
+    form_of_answer = {"question": question, "history": turns, "response_type": form} | _asked_form(query)
+    if query.options.bypass:
+        query.corpus.options.llm.of("answer")
+        nothing = {"prompt": "", "references": [], "entities": [], "relationships": [], "chunks": [], "tokens": 0}
+        return AskRequest(query, question, mode.name, "chat", nothing, form_of_answer, total_usage({}, {}), deadlines)
     understanding: Understanding | None = None
     # Other modes use the words of a question, or have models read it.
     if mode.reads_keywords and mode.answer is None:
         has_keywords = query.low is not None or query.high is not None
-        understanding = understand(query.models, question, has_keywords=has_keywords, history=turns)
+        with query.step("keywords"):
+            understanding = understand(query.models, question, has_keywords=has_keywords, history=turns)
         query.model_replies["keywords"] = understanding
     if turns:
         # The question as the model restated it, else with the one before.
         query = query.asking((understanding and understanding.question) or _in_light_of(turns, question))
     if not query.corpus.options.llm.has("answer"):
         query, make_context = _without_model(query, mode), assemble
-    form_of_answer = {"question": question, "history": turns, "response_type": form}
     total, speed = _read_in_time(query, mode, total, form_of_answer, deadlines)
     context = make_context(query, mode, total)
     if speed and context.get("tokens", 0) > total / 2:
@@ -190,6 +196,17 @@ def build_request(
     # Points of models are reduced to an answer; where chunks stand in for them it is made from these.
     task = "reduce" if mode.answer is not None and "instead" not in query.notes else "answer"
     return AskRequest(query, question, mode.name, task, context, arguments, usage, deadlines)
+
+
+def _asked_form(query: Query) -> dict[str, Any]:
+    """Return what the caller says besides of how to answer."""
+    options = query.options
+    asked = {
+        "instructions": options.instructions,
+        "schema": options.answer_schema,
+        "max_tokens": options.max_answer_tokens,
+    }
+    return {name: value for name, value in asked.items() if value is not None}
 
 
 def _without_model(query: Query, mode: Mode) -> Query:
@@ -222,9 +239,10 @@ def _read_in_time(
 
 def _with_tables(db: Database, caller: Caller, request: AskRequest) -> AskRequest:
     """Put rows of tables into the context, where the caller asks for that. It must run with the caller's rights."""
-    if not request.query.options.sql:
+    if request.is_chat or not request.query.options.sql:
         return request
-    outcome, usages = table_rows(request.query, tables_of(db, caller))
+    with request.query.step("sql"):
+        outcome, usages = table_rows(request.query, tables_of(db, caller))
     for part in usages:
         request.usage = total_usage(request.usage, part)
     if outcome is not None:

@@ -131,11 +131,28 @@ class AskRequest:
         is_cut = fault.reason is not None and time.monotonic() >= self.deadlines.end - CUT_SECONDS
         return DEADLINE if is_cut else fault.reason
 
-    def check(self, text: str) -> None:
+    @property
+    def is_chat(self) -> bool:
+        """Whether the model is asked without documents."""
+        return self.task == "chat"
+
+    @property
+    def is_structured(self) -> bool:
+        """Whether the answer is to be JSON. Extracts are none."""
+        return "schema" in self.arguments
+
+    def cited_by(self, reply: dict[str, Any]) -> list[int]:
+        """Return the numbers of the context that an answer in JSON names as its sources."""
+        numbers = {reference["number"] for reference in self.context["references"]}
+        return [number for number in dict.fromkeys(reply.get("sources", ())) if number in numbers]
+
+    def check(self, reply: dict[str, Any]) -> None:
         """Raise the fault of an answer that cites nothing of the context."""
+        text = reply["text"]
         citations = self.citations()
         cleaned = citations.feed(text) + citations.finish()
-        if self.context["references"] and not citations.cited_sentences and _bare(cleaned) not in _NOT_FOUND:
+        cited = self.cited_by(reply) if self.is_structured else citations.cited_sentences
+        if self.context["references"] and not cited and _bare(cleaned) not in _NOT_FOUND:
             raise Uncited("the model's answer cites none of the documents", raw=text)
 
 
@@ -176,6 +193,8 @@ def answer_of(request: AskRequest) -> Answer:
         55000 where there is neither a model nor anything to extract.
     """
     models, usage = request.query.models, request.usage
+    if request.is_chat:
+        return _chat_answer(request)
     if not request.context["prompt"]:
         return Answer(request.not_found, [], 0, usage)
     if not request.has_model:
@@ -191,6 +210,11 @@ def answer_of(request: AskRequest) -> Answer:
         if outcome.fault is None:
             if outcome.value["cut_off"]:
                 request.query.db.warning(CUT_OFF)
+                usage |= {"cut_off": True}
+            if request.is_structured:
+                # What stands in brackets there is JSON.
+                text, cited = outcome.value["text"], request.cited_by(outcome.value)
+                return Answer(text, [(number, text) for number in cited], 0, usage)
             citations = request.citations()
             answer = citations.feed(outcome.value["text"]) + citations.finish()
             text = request.in_its_language(answer)
@@ -203,7 +227,7 @@ def answer_of(request: AskRequest) -> Answer:
         if latest == DEADLINE or time.monotonic() >= request.deadlines.first_token:
             break
         arguments = request.arguments | {"missing": reason}
-    extracted = _extracts(request)
+    extracted = None if request.is_structured else _extracts(request)
     if extracted is None or reason is None:
         raise fault
     _warn(request, reason)
@@ -216,6 +240,10 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
     Where it turns out not to hold it ends there, and extracts follow behind a line that says so. What is a copy of earlier text
     waits until something else follows it: of a repetition only the first is yielded.
     """
+    if request.is_chat or request.is_structured:
+        # Nothing of it is taken back, or it comes whole.
+        yield as_owner(db, partial(answer_of, request)).text
+        return
     if not request.context["prompt"]:
         yield request.not_found
         return
@@ -300,8 +328,19 @@ def _extracts(request: AskRequest) -> Extracts | None:
     return extracts(request.query, request.context, request.language, has_model=request.has_model)
 
 
+def _chat_answer(request: AskRequest) -> Answer:
+    """Return what the model says by itself."""
+    models = request.query.models
+    models.first_token, models.deadline = request.deadlines.first_token, request.deadlines.end
+    outcome = models.ask(request.task, request.arguments)
+    if outcome.fault is not None:
+        raise outcome.fault
+    usage = total_usage(request.usage, outcome.usage)
+    return Answer(outcome.value["text"], [], 0, usage | ({"cut_off": True} if outcome.value["cut_off"] else {}))
+
+
 def _without_model(request: AskRequest) -> Answer:
-    extracted = _extracts(request)
+    extracted = None if request.is_structured else _extracts(request)
     if extracted is not None:
         return _as_answer(extracted, NO_MODEL, request.usage)
     request.query.corpus.options.llm.of("answer")

@@ -30,15 +30,37 @@ _INNER = rf"([^{re.escape(OPEN + CLOSE)}\n]{{1,{MAX_MARK}}})"
 _ROUND = re.compile(rf"[(（]{_INNER.replace('[^', '[^()（）')}[)）]")
 # A backslash before a bracket: Markdown, or LaTeX that is none.
 _MARK = re.compile(rf"\\{{0,2}}(?:\[\[{_INNER}\]\]|[{re.escape(OPEN)}]{_INNER}[{re.escape(CLOSE)}])")
-_ROUND_NUMBERS = re.compile(r"\s*\d{1,9}(?:\s*[,;、，；–-]\s*\d{1,9})*\s*\Z")
-_IN_ROUND = re.compile(r"[(（]\s*\d{1,3}\s*[)）]")
+_ROUND_NUMBERS = re.compile(r"\s*#?\d{1,9}(?:\s*[,;、，；–-]\s*#?\d{1,9})*\s*\Z")
+_IN_ROUND = re.compile(r"[(（]\s*#?\d{1,3}\s*[)）]")
 # A beginning that may become a citation: at most six words come before its number.
 _FEW_WORDS = r"(?:(?:[^\w\n]++|_)*[^\W\d_]{1,20}+){0,6}(?:[^\w\n]++|_)*"
 _OPENING = re.compile(
     rf"\\{{1,2}}\Z|\\{{0,2}}[{re.escape(OPEN)}]{{1,2}}{_FEW_WORDS}(?:\d[^{re.escape(OPEN + CLOSE)}\n]*)?[{re.escape(CLOSE)}]?\Z"
     rf"|[(（]{_FEW_WORDS}(?:\d[^()（）\n]*)?\Z"
 )
-_ANY = OPEN + TEXT_OPEN + "(（\\"
+_SUPERSCRIPTS = "¹²³⁴⁵⁶⁷⁸⁹"
+_ANY = OPEN + TEXT_OPEN + "(（\\<" + _SUPERSCRIPTS
+# Numbers in a tag: <sup>1</sup>, <cite>[1]</cite>; one that may become such; and numbers above the line.
+_TAGGED = re.compile(
+    r"<(sup|cite|citation|ref|source)>\s{0,4}\[?(\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,20})\]?\s{0,4}</\1>", re.IGNORECASE
+)
+_TAG_BEGUN = re.compile(r"<[a-z]{0,8}(?:>[\s\d\[\],;–-]*(?:<(?:/[a-z]{0,8})?)?)?\Z", re.IGNORECASE)
+_ABOVE = re.compile(f"[{_SUPERSCRIPTS}]⁰?")
+_ABOVE_DIGITS = str.maketrans("⁰" + _SUPERSCRIPTS, "0123456789")
+# Numbers above the line are powers behind numbers, units and functions, or what is as short.
+_BEFORE_ABOVE = re.compile(r"(?:[.!?。！？…][\"'”’»)]?|(?P<word>[^\W\d_]{3,})[,;:\"'”’»)]?)(?:\[\d{1,3}\]){0,10}\Z")
+_RAISED = frozenset(
+    "inch inches foot feet yard yards mile miles meter meters metre metres sin cos tan log chi dim".split()
+)
+# What of these forms a context may have itself.
+_OWN_FORMS = {
+    "sup": re.compile(r"<sup>\s*\d", re.IGNORECASE),
+    "sign": re.compile(rf"[.!?。！？…][\"'”’»)]?[{_SUPERSCRIPTS}]"),
+    "tag": re.compile(r"<(?:cite|citation|ref|source)>", re.IGNORECASE),
+    "label": re.compile(r"\b[SD]\d{1,3}\b"),
+}
+# [S1] and [D2], where the context has no such name.
+_SHORT_LABELS = re.compile(r"\s*[SD]\d{1,3}(?:\s*[,;]\s*[SD]\d{1,3})*\s*")
 # What a document was given with in place of brackets.
 _GIVEN = re.compile(rf"{TEXT_OPEN}([^{TEXT_OPEN}{TEXT_CLOSE}]{{1,{MAX_MARK}}})(?:{TEXT_CLOSE}|(?P<is_open>\Z))")
 _IN_CODE = {TEXT_OPEN: "[", TEXT_CLOSE: "]"}
@@ -46,7 +68,7 @@ _FENCE = re.compile(r"`+|~+")
 # What begins a line that a fence may stand in, and an item of a list, whose text is indented and no code.
 _FENCE_BEFORE = re.compile(r"(?:\A|\n)[ \t>]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?\Z")
 _ITEM = re.compile(r"[ >]*(?:[-*+•]|\d{1,9}[.)])\s")
-_PLAIN = re.compile(rf"[^\s`~\\{re.escape(OPEN)}(（{TEXT_OPEN}{TEXT_CLOSE}]+")
+_PLAIN = re.compile(rf"[^\s`~\\<{_SUPERSCRIPTS}{re.escape(OPEN)}(（{TEXT_OPEN}{TEXT_CLOSE}]+")
 # A name of code, with what it is called with or subscripted by; and what of code follows a subscript.
 _NAME = re.compile(
     r"[A-Za-z_$@][\w$]*(?:(?:\.|->|::)[A-Za-z_][\w$]*)*(?:\[[^\[\]\n]{0,40}\]|\([^()\n]{0,40}\))*\Z", re.ASCII
@@ -75,7 +97,8 @@ _BEFORE_ROUND = re.compile(r"(?:(?P<word>[^\W_]{2,})[\"'”’]?[ \t]|[ぁ-ん])
 _NUMBERED = frozenset(
     "equation eq formula figure fig table section sec chapter part step stage phase item option case type class group level"
     " note example rule condition point clause article paragraph line row column page version method function no number"
-    " category question problem exercise appendix and or".split()
+    " category question problem exercise appendix and or issue"
+    " ticket bug pull request commit rank ranked fix fixes fixed closes".split()
 )
 _POINTING = re.compile(r"\b(?:see|cf|man|refer|manual|page)\b", re.I)
 
@@ -97,6 +120,7 @@ class Citations:
     def __init__(self, numbers: Iterable[int], context: str = "") -> None:
         self._numbers, self._context = frozenset(numbers), context
         self._arrays: frozenset[str] | None = None
+        self._own: dict[str, frozenset[str]] = {}
         self._pending = ""
         self._blanks: list[str] = []
         self._has_text = False
@@ -201,6 +225,8 @@ class Citations:
         """Read a bracket at `position`, with `blanks` before it: a citation, ordinary text, or not yet known."""
         if text[position] == TEXT_OPEN:
             return self._given(text, position, blanks, last)
+        if text[position] == "<" or text[position] in _SUPERSCRIPTS:
+            return self._above(text, position, blanks, last)
         is_round = text[position] in "(（"
         match = (_ROUND if is_round else _MARK).match(text, position, position + MAX_MARK)
         if match is None:
@@ -208,6 +234,8 @@ class Citations:
                 return None
             return blanks + text[position], position + 1
         inner = _inner(match)
+        if not is_round and _SHORT_LABELS.fullmatch(inner) and not self._has("label") & {*re.findall(r"\w+", inner)}:
+            inner = re.sub("[SD]", "", inner)
         mark = cited(inner)
         if mark is None:
             # Code may begin within it.
@@ -232,12 +260,46 @@ class Citations:
             return None
         if not cites:
             return blanks + match.group(), match.end()
-        valid, invalid = self._valid_numbers(ranges)
         self._round = self._round and is_round
+        return self._citation(ranges, blanks), match.end()
+
+    def _citation(self, ranges: list[tuple[int, int]], blanks: str) -> str:
+        """Note what is cited behind `blanks`; return it as the answer has it."""
+        valid, invalid = self._valid_numbers(ranges)
         self.invalid += invalid
         sentence = re.split(r"[.!?。！？\n]\s*", self._recent_output.rstrip(" .!?。！？"))[-1]
         self.cited_sentences += [(number, sentence) for number in valid]
-        return (blanks + "".join(f"[{number}]" for number in valid) if valid else ""), match.end()
+        return blanks + "".join(f"[{number}]" for number in valid) if valid else ""
+
+    def _above(self, text: str, position: int, blanks: str, last: bool) -> tuple[str, int] | None:
+        """Read what may be numbers in a tag or above the line: a citation, but for powers and what the context has, too."""
+        match = (_TAGGED if text[position] == "<" else _ABOVE).match(text, position, position + MAX_MARK)
+        if not last and (
+            (match is None and len(text) - position < MAX_MARK and _TAG_BEGUN.match(text, position))
+            or (match is not None and match.end() == len(text) and text[position] != "<")
+        ):
+            return None
+        mark = None if match is None else cited(match[2] if match.lastindex else match[0].translate(_ABOVE_DIGITS))
+        if match is None or mark is None:
+            return blanks + text[position], position + 1
+        tag = match[1].lower() if match.lastindex else ""
+        if tag in ("", "sup"):
+            before = None if blanks else _BEFORE_ABOVE.search(self._recent_output[-MAX_MARK:])
+            word = (before["word"] or "").lower() if before else ""
+            cites = before is not None and word not in _RAISED and not self._valid_numbers(mark[0])[1]
+            # ² right behind a word is none of ours.
+            cites = cites and (bool(tag) or not word) and not self._has(tag or "sign")
+        else:
+            cites = not self._has("tag")
+        if not cites:
+            return blanks + match[0], match.end()
+        return self._citation(mark[0], blanks), match.end()
+
+    def _has(self, name: str) -> frozenset[str]:
+        """Return what the context itself has of a form in which models cite: there it cites nothing."""
+        if name not in self._own:
+            self._own[name] = frozenset(_OWN_FORMS[name].findall(self._context))
+        return self._own[name]
 
     def _given(self, text: str, position: int, blanks: str, last: bool) -> tuple[str, int] | None:
         """Give back what a document says in brackets, but not what cites there; a subscript stays."""

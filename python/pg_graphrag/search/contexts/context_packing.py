@@ -13,7 +13,8 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.search.contexts import claims as claims_of
 from pg_graphrag.search.contexts import row_tables
 from pg_graphrag.search.contexts.best_rows import best_rows
-from pg_graphrag.search.contexts.excerpts import excerpts, fitting_sentences
+from pg_graphrag.search.contexts.excerpts import excerpts, fitting_sentences, whole_beside
+from pg_graphrag.search.contexts.sentences_in_order import Sentence, answering
 from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.mode import Budgets, Mode
 from pg_graphrag.search.query.mode_options import SearchOptions
@@ -171,7 +172,12 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     for_text = (
         total - entity_tokens - more - report_tokens - argued if budgets.text is None else budgets.text
     ) - row_tokens
-    fitting = _whole(rows, for_text)
+    fitting, in_order = _whole(rows, for_text), list[Sentence]()
+    if query.options.excerpts and len(fitting) < len(rows):
+        in_order = answering(query, rows)
+        cited = {entry["document_id"] for entry in [*claims, *table_rows]}
+        overhead_of = _overhead(ranks, cited, places)
+        fitting = whole_beside(rows, fitting, in_order, for_text, ranks.count_known, overhead_of)
 
     def laid_out(rows: list[FoundChunk]) -> tuple[list[dict[str, Any]], list[str], int]:
         """Return chunks with their references, the prompt in parts and its tokens."""
@@ -194,7 +200,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         cited = {entry["document_id"] for entry in [*claims, *table_rows, *chunks]}
         room -= 0 if cited else ranks.count_known("Text:\nReferences:\n")
         overhead_of = _overhead(ranks, cited, places)
-        fitting += excerpts(query, rows[len(fitting) :], room, ranks.count_known, overhead_of)
+        fitting += excerpts(query, rows[len(fitting) :], in_order, room, ranks.count_known, overhead_of)
         chunks, parts, tokens = lay_out()
     least: int | None = None
     if retrieved and total and not (chunks or claims or table_rows or report_texts):
@@ -208,7 +214,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     references = _references([*claims, *table_rows, *chunks])
     for entry in [*claims, *chunks]:
         del entry["source"]
-    notes: dict[str, Any] = {} if query.profile is None else {"profile_time": query.profile.milliseconds()}
+    notes: dict[str, Any] = query.profile_notes()
     if "instead" in query.notes:
         notes["explain"] = {"instead": query.notes["instead"]}
     has_matches = any((rows, table_rows, entities, relationships, reports, claims))

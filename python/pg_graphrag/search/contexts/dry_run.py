@@ -22,7 +22,7 @@ from pg_graphrag.server import cached_property
 _OUT = {
     "keywords": 80, "hyde": 160, "decompose": 100, "grades": 100, "rewrite": 30, "refine": 300, "relevant": 10,
     "relevant_passages": 50, "select": 60, "rate": 10, "sql": 100,
-    "map": 500, "expand": 200, "primer": 600, "follow_up": 400, "answer": 400, "reduce": 600,
+    "map": 500, "expand": 200, "primer": 600, "follow_up": 400, "answer": 400, "reduce": 600, "chat": 400,
 }  # fmt: skip
 # Replies in a dry run that ask's own code goes on with.
 _REPLIES: dict[str, Any] = {
@@ -36,6 +36,7 @@ _REPLIES: dict[str, Any] = {
     "map": [],
     "answer": {"text": "", "cut_off": False},
     "reduce": {"text": "", "cut_off": False},
+    "chat": {"text": "", "cut_off": False},
 }
 # Requests for vectors that a search makes of one text: itself, its keywords, its themes; and tokens of the latter two.
 _EMBEDS = 3
@@ -72,7 +73,12 @@ class DryRun(Models):
         self.price = 0.0
 
     def ask(
-        self, task: str, arguments: dict[str, Any], *, retry: int = 0, check: Callable[[str], None] | None = None
+        self,
+        task: str,
+        arguments: dict[str, Any],
+        *,
+        retry: int = 0,
+        check: Callable[[dict[str, Any]], None] | None = None,
     ) -> Outcome:
         """Count a request. The first one is exact; later ones depend on replies."""
         (outcome,), _ = self.ask_all(task, [arguments])

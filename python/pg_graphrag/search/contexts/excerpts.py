@@ -1,8 +1,9 @@
-"""Excerpts of chunks that have no room in a context: the windows that say most of the query for their tokens."""
+"""Excerpts of chunks that have no room in a context: sentences that answer the query, and the windows that say most of it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from pg_graphrag.search.contexts.sentences_in_order import GAP, Sentence
 from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers import passages
@@ -10,8 +11,6 @@ from pg_graphrag.search.retrievers.lexical import shared_words
 from pg_graphrag.server import Row
 from pg_graphrag.text.sentences import sentences
 
-# Stands where text is left out.
-GAP = "…"
 # Rows that are cut into sentences where no window fits.
 MAX_CUT = 20
 
@@ -20,34 +19,83 @@ MAX_CUT = 20
 def excerpts(
     query: Query,
     rows: Sequence[FoundChunk],
+    answering: Sequence[Sentence],
     room: int,
     tokens_of: Callable[[str], int],
     overhead_of: Callable[[FoundChunk], int],
 ) -> list[FoundChunk]:
-    """Return those of `rows` of which windows are among the best that fit into `room` tokens, each with these windows alone.
+    """Return those of `rows` of which sentences or windows fit into `room` tokens, each with these alone.
 
-    A window counts by its nearness to the query for each token that it takes, alone. Of equal ones the better ranked chunk's is
-    the first.
+    First come the sentences that are `answering`, then windows; where none of these fits, their sentences. A window counts by its
+    nearness to the query for each token that it takes, alone. Of equal ones the better ranked chunk's is the first.
 
     Parameters
     ----------
     overhead_of : tokens that a chunk takes besides its text.
     """
     place = {row.chunk_id: number for number, row in enumerate(rows)}
-    # Two gaps: before and after it.
-    gap = 2 * tokens_of(f" {GAP} ")
+    gap = _gap(tokens_of)
+    chosen: dict[int, list[Row]] = {}
+
+    def take(number: int, start: int, end: int) -> bool:
+        nonlocal room
+        spans = chosen.get(number, [])
+        if any(span["start"] <= start and end <= span["end"] for span in spans):
+            return False
+        tokens = tokens_of(rows[number].content[start:end].strip()) + gap
+        cost = tokens - sum(span["tokens"] for span in spans if start <= span["start"] and span["end"] <= end)
+        cost += 0 if spans else overhead_of(rows[number])
+        if cost > room:
+            return False
+        room -= cost
+        chosen.setdefault(number, []).append({"start": start, "end": end, "tokens": tokens})
+        return True
+
+    for sentence in answering:
+        if (number := place.get(sentence.chunk)) is not None:
+            take(number, sentence.start, sentence.end)
     priced = []
     for window in passages.windows(query, list(place)):
-        row = rows[place[window["chunk_id"]]]
-        overhead, tokens = overhead_of(row), tokens_of(window["content"].strip()) + gap
-        priced.append((-window["nearness"] / (tokens + overhead), place[window["chunk_id"]], window, tokens, overhead))
-    chosen: dict[int, list[Row]] = {}
-    for _, number, window, tokens, overhead in sorted(priced, key=lambda entry: (*entry[:2], entry[2]["start"])):
-        cost = tokens if number in chosen else tokens + overhead
-        if window["nearness"] > 0 and cost <= room:
-            room -= cost
-            chosen.setdefault(number, []).append(window)
+        number = place[window["chunk_id"]]
+        price = tokens_of(window["content"].strip()) + gap + overhead_of(rows[number])
+        if window["nearness"] > 0:
+            priced.append((-window["nearness"] / price, number, window["start"], window))
+    priced.sort(key=lambda entry: entry[:3])
+    if not sum([take(number, start, window["end"]) for _, number, start, window in priced]):
+        for _, number, start, window in priced:
+            for first, last in sentences(window["content"], window["language"]):
+                take(number, start + first, start + last)
     return _cut(rows, chosen)
+
+
+def whole_beside(
+    rows: Sequence[FoundChunk],
+    fitting: list[FoundChunk],
+    answering: Sequence[Sentence],
+    room: int,
+    tokens_of: Callable[[str], int],
+    overhead_of: Callable[[FoundChunk], int],
+) -> list[FoundChunk]:
+    """Return as many of the first rows, which are `fitting` into `room` tokens, as leave room for what is answering in others."""
+    gap = _gap(tokens_of)
+    costs: dict[int, int] = {}
+    for each in answering:
+        text = rows[each.number].content[each.start : each.end]
+        cost = tokens_of(text) + gap + (0 if each.number in costs else overhead_of(rows[each.number]))
+        # One that has no room anyway takes none.
+        if sum(costs.values()) + cost <= room:
+            costs[each.number] = costs.get(each.number, 0) + cost
+    count = len(fitting)
+    while count and sum(row.token_count for row in fitting[:count]) > room - sum(
+        cost for number, cost in costs.items() if number >= count
+    ):
+        count -= 1
+    return fitting[:count]
+
+
+def _gap(tokens_of: Callable[[str], int]) -> int:
+    """Return the tokens of two gaps, before and after a piece."""
+    return 2 * tokens_of(f" {GAP} ")
 
 
 @timed("passages")
@@ -94,7 +142,7 @@ def _joined(content: str, windows: Sequence[Row]) -> str:
             text = f"{text.rstrip()} {GAP} ".lstrip()
             end = window["start"]
         text += content[end : window["end"]]
-        end = window["end"]
+        end = max(end, window["end"])
     return f"{text.rstrip()} {GAP}" if content[end:].strip() else text
 
 

@@ -11,6 +11,7 @@ from pg_graphrag.search.query.mode_options import SearchOptions
 from pg_graphrag.search.query.query import Query, query_of
 from pg_graphrag.search.retrievers import graph_evidence
 from pg_graphrag.search.retrievers.relevant_reports import match_reports, read_reports
+from pg_graphrag.search.retrievers.rough_names import rough_matches
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner
@@ -48,6 +49,9 @@ def entities(
 
 def _entities(query: Query, limit: int) -> Iterator[tuple[Any, ...]]:
     matches = graph_evidence.match_entities(query, 2 * limit)
+    for entity, match in rough_matches(query).items():
+        if match[0] > matches.get(entity, (0.0,))[0]:
+            matches[entity] = match
     for row, score in graph_evidence.entity_rows(query, {key: score for key, (score, _) in matches.items()}):
         fields = (row["id"], row["name"], row["type"], row["description"], row["degree"])
         yield (*fields, score, _because(query, matches[row["id"]]))

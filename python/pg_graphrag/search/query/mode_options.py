@@ -1,5 +1,6 @@
 """Options of a search: defaults and ranges. Each mode names the options it has (`pg_graphrag.search.modes`)."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
@@ -53,7 +54,20 @@ def _is_number(value: Any, low: float, high: float) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
 
 
+def _is_schema(value: dict[str, Any]) -> bool:
+    return _is_shallow(value, MAX_DEPTH) and len(json.dumps(value)) <= MAX_INSTRUCTIONS
+
+
+def _is_shallow(value: Any, levels: int) -> bool:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_is_shallow(item, levels - 1) for item in items)
+
+
 MAX_NAME = 200
+# Characters of what a caller says of how to answer, and tokens of an answer.
+MAX_INSTRUCTIONS, MAX_ANSWER_TOKENS = 32_768, 1_000_000
+# Levels of a JSON schema.
+MAX_DEPTH = 50
 # Reciprocal rank fusion, where nothing else is said.
 RRF_K = 60
 FLAG = Check(lambda value: isinstance(value, bool), "true or false")
@@ -77,7 +91,7 @@ class SearchOptions:
     """Names and defaults as in LightRAG and GraphRAG where they have them (docs/search.md, Options).
 
     `rrf_k` None: the mode fuses by scores; `answer_timeout` None: the corpus'; `query_entities` and `answer_types` None: those of
-    the understanding; `own_values`: values of options that only one mode has.
+    the understanding; `ASK_OPTIONS` None: the caller says nothing; `own_values`: values of options that only one mode has.
     """
 
     profile: str = "best"
@@ -101,6 +115,10 @@ class SearchOptions:
     as_of: str | None = None
     sql: bool = False
     answer_timeout: float | None = None
+    instructions: str | None = None
+    max_answer_tokens: int | None = None
+    answer_schema: Mapping[str, Any] | None = None
+    bypass: bool = False
     damping: float = 0.85
     path_weighting: str = "bm25_edges"
     fuse: str = "rrf"
@@ -150,6 +168,19 @@ CHECKS: dict[str, Check] = {
     "as_of": Check(lambda value: value is None or is_date(value), A_DATE),
     "sql": FLAG,
     "answer_timeout": SECONDS,
+    "instructions": Check(
+        lambda value: value is None or (isinstance(value, str) and len(value) <= MAX_INSTRUCTIONS),
+        f"a text of at most {MAX_INSTRUCTIONS:,} characters, or null",
+    ),
+    "max_answer_tokens": Check(
+        lambda value: value is None or integer(1, MAX_ANSWER_TOKENS).allows(value),
+        f"a whole number from 1 to {MAX_ANSWER_TOKENS}, or null",
+    ),
+    "answer_schema": Check(
+        lambda value: value is None or (isinstance(value, dict) and _is_schema(value)),
+        f"a JSON schema of at most {MAX_INSTRUCTIONS:,} characters and {MAX_DEPTH} levels, or null",
+    ),
+    "bypass": FLAG,
     "damping": Check(lambda value: _is_number(value, 0, 1) and value not in (0, 1), "a number between 0 and 1"),
     "path_weighting": one_of("vector", "bm25_edges", "bm25_chunks"),
     "fuse": one_of("none", "rrf", "rerank"),
@@ -167,6 +198,8 @@ CONTEXT_OPTIONS = (
     "include_chunks",
     "excerpts",
 )
+# Of answers alone: what the model is told besides, how long and in what form it answers, and whether without documents.
+ASK_OPTIONS = ("instructions", "max_answer_tokens", "answer_schema", "bypass")
 # Of every mode; those before the context's have no meaning where a model makes its own questions.
 TRANSFORMS = ("transform", "rerank", "select")
 OF_EVERY_MODE = (
@@ -178,5 +211,6 @@ OF_EVERY_MODE = (
     "as_of",
     "sql",
     "answer_timeout",
+    *ASK_OPTIONS,
     *CONTEXT_OPTIONS,
 )

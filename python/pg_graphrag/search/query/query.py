@@ -156,6 +156,20 @@ class Query:
         """Count the time inside for a step, where a profile was asked for."""
         return nullcontext() if self.profile is None else self.profile.step(name)
 
+    def profile_notes(self) -> dict[str, Any]:
+        """Return {profile_time, and requests where models at endpoints were asked}, where a profile was asked for; else {}."""
+        if self.profile is None:
+            return {}
+        requests = [
+            {name: value for name, value in request.items() if name not in ("ended", "seconds")}
+            | {
+                "started": self.profile.at(request["ended"] - request["seconds"]),
+                "milliseconds": round(1000 * request["seconds"], 2),
+            }
+            for request in self.models.requests or ()
+        ]
+        return {"profile_time": self.profile.milliseconds()} | ({"requests": requests} if requests else {})
+
     def existing(self) -> "Query":
         """Return the same search among the documents that exist: the index may have others."""
         return replace(self, documents=Documents(self.db, self.corpus, self.caller, existing_only=True))

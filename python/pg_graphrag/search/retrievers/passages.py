@@ -63,6 +63,14 @@ def windows(query: Query, chunks: Sequence[int], *, asks: bool = True) -> list[R
     return rows
 
 
+def windows_of(query: Query, chunks: Sequence[int], *, asks: bool = True) -> dict[int, list[Row]]:
+    """Return {chunk: its `windows`}."""
+    by_chunk: dict[int, list[Row]] = {}
+    for window in windows(query, chunks, asks=asks):
+        by_chunk.setdefault(window["chunk_id"], []).append(window)
+    return by_chunk
+
+
 def _passage(window: str, language: str, words: SharedWords) -> Passage:
     """Return a window with the sentence that shares most with the query, and its neighbours as far as there is room."""
     spans = sentences(window, language)

@@ -3,8 +3,8 @@
 export const session = { corpus: null, may: [], modes: [], csrf: null, max_upload: 0 };
 
 export class Refused extends Error {
-  constructor(status, { message, hint, code } = {}) {
-    super(message ?? `The server answered ${status}`);
+  constructor(status, { message, detail = message, hint, code } = {}) {
+    super(detail ?? `The server answered ${status}`);
     this.status = status;
     this.hint = hint;
     this.code = code;
@@ -28,7 +28,9 @@ export async function request(method, path, { query, body, signal, headers } = {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, { message: "The server cannot be reached" });
   }
-  if (!reply.ok) throw new Refused(reply.status, (await reply.json().catch(() => ({}))).error);
+  // The page shows the form; what was asked for stays in the address.
+  if (reply.status === 401 && !path.startsWith("/api/sign-in") && !headers?.authorization) dispatchEvent(new Event("signed-out"));
+  if (!reply.ok) throw new Refused(reply.status, await reply.json().catch(() => ({})));
   return reply;
 }
 
@@ -37,7 +39,7 @@ const withCorpus = (query) => ({ corpus: session.corpus, ...query });
 export const get = async (path, query, signal) => (await request("GET", path, { query: withCorpus(query), signal })).json();
 export const post = async (path, body, signal) => (await request("POST", path, { body: { corpus: session.corpus, ...body }, signal })).json();
 export const remove = async (path) => (await request("DELETE", path, { query: withCorpus() })).json();
-export const upload = async (form) => (await request("POST", "/api/upload", { query: withCorpus(), body: form })).json();
+export const upload = async (form, signal) => (await request("POST", "/api/upload", { query: withCorpus(), body: form, signal })).json();
 
 // Server-sent events of a request: {event, data}, as they come.
 export async function* events(method, path, options) {
@@ -57,7 +59,8 @@ export async function* events(method, path, options) {
           const colon = line.indexOf(": ");
           if (colon > 0) event[line.slice(0, colon)] = line.slice(colon + 2);
         }
-        yield { event: event.event, data: JSON.parse(event.data) };
+        const data = JSON.parse(event.data);
+        yield { event: event.event, data: event.event === "error" ? new Refused(data.status, data) : data };
       }
     }
   } finally {
@@ -70,7 +73,7 @@ export const progress = (signal) => events("GET", "/api/status/events", { query:
 
 export async function begin(token) {
   if (token) await request("POST", "/api/session", { headers: { authorization: `Bearer ${token}` } });
-  const corpus = session.corpus;
+  const { corpus } = session;
   Object.assign(session, await (await request("GET", "/api/session")).json());
   session.corpus = corpus ?? session.corpus;
 }

@@ -1,16 +1,22 @@
 // The frame: who is there, which corpus and view, theme and keys.
 
 import { begin, get, session } from "./api.js";
-import { $, complain, h } from "./dom.js";
+import { $, complain, h, isDark, refusal } from "./dom.js";
 import { close, open } from "./document.js";
+import * as ask from "./ask.js";
 import * as curation from "./curation.js";
 import * as documents from "./documents.js";
-import * as graph from "./graph.js";
 import * as i18n from "./i18n.js";
+import { t } from "./i18n.js";
 import { address, go, place } from "./router.js";
-import * as search from "./search.js";
+import { form, who } from "./sign-in.js";
 
-const VIEWS = { search, graph, documents, curation };
+// Fetched with the first graph; then this is that module.
+const graph = { forget() {}, async view(...given) {
+  Object.assign(graph, await import("./graph.js"));
+  if (current === graph) graph.view(...given);
+} };
+const VIEWS = { ask, graph, documents, curation };
 let current = null;
 
 async function start() {
@@ -18,77 +24,98 @@ async function start() {
   i18n.translate(document);
   const theme = localStorage.getItem("theme");
   if (theme) document.documentElement.dataset.theme = theme;
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  const { token, refused, place: wanted } = Object.fromEntries(new URLSearchParams(location.hash.startsWith("#/") ? "" : location.hash.slice(1)));
   // Out of the address, so that it is in no history.
-  if (token) history.replaceState(null, "", "/");
+  if (token || refused) history.replaceState(null, "", `/${wanted ? `#${wanted}` : ""}`);
   try {
     await begin(token);
+  } catch (error) {
+    if (error.status === 401) signIn(token ? t("The token is not known: the server may have been started again.") : refused);
+    else $("#main").replaceChildren(h("div", { class: "column" }, h("div", { class: "card" }, refusal(error, start))));
+    return;
+  }
+  await enter();
+}
+
+async function enter() {
+  try {
     // Without the list, the pages of the server's own corpus.
     const corpora = await get("/api/corpora").catch((error) => { if (error.status === 401) throw error; complain(error); return []; });
     const names = [...new Set([session.corpus, ...corpora.map(({ name }) => name)])];
     $("#corpus").replaceChildren(...names.map((name) => h("option", { value: name }, name)));
+    $("#who").replaceChildren(who(() => signIn()));
     $("#bar").hidden = false;
     route();
   } catch (error) {
-    if (error.status === 401) signIn(token ? error : null);
-    else $("#main").replaceChildren(h("p", { class: "card error", role: "alert" }, error.message));
+    if (error.status !== 401) complain(error);
   }
 }
 
-function signIn(error) {
-  const form = h("form", { class: "card fields", onsubmit: (event) => {
-    event.preventDefault();
-    location.hash = `#token=${encodeURIComponent(event.target.elements.token.value.trim())}`;
-  } },
-  h("h1", {}, "pg_graphrag"),
-  error ? h("p", { class: "error", role: "alert" }, error.message) : null,
-  h("label", {}, "Token", h("input", { name: "token", type: "password", required: true, autocomplete: "current-password" })),
-  h("p", { class: "soft small" }, "pg-graphrag serve prints an address with it when it starts."), h("button", {}, "Enter"));
-  $("#main").replaceChildren(h("div", { class: "column" }, form));
-  $("input", form).focus();
+let isSigningIn = false;
+function signIn(reason) {
+  if (isSigningIn) return;
+  isSigningIn = true;
+  current?.stop?.();
+  current = null;
+  close();
+  $("#bar").hidden = true;
+  form($("#main"), () => { isSigningIn = false; enter(); }, reason);
 }
 
-function route() {
-  const { corpus, view, parts, values } = place();
+function route(event) {
+  const at = place();
+  const { corpus, view, parts, values } = at;
   if (corpus !== session.corpus) {
     session.corpus = corpus;
     graph.forget();
   }
   if (![...$("#corpus").options].some((option) => option.value === session.corpus)) $("#corpus").append(h("option", { value: session.corpus }, session.corpus));
   $("#corpus").value = session.corpus;
-  const name = view in VIEWS ? view : "search";
+  const name = view in VIEWS ? view : "ask";
   for (const link of document.querySelectorAll("#views a")) {
-    link.href = address(link.dataset.view);
+    // From elsewhere back to the thread or search where one was.
+    link.href = address(...(link.dataset.view === "ask" && name !== "ask" ? ask.last() : [link.dataset.view]));
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.title = `${name[0].toUpperCase()}${name.slice(1)} · ${session.corpus} · pg_graphrag`;
-  if (view === "document" && parts[0]) open(Number(parts[0]), { chunk: values.get("text") ?? "", sought: values.get("text") ?? "" });
+  document.title = `${$("#views [aria-current]").textContent} · ${session.corpus} · pg_graphrag`;
+  const document_id = view === "document" ? parts[0] : values.get("document");
+  if (document_id) open(Number(document_id), { chunk: values.get("text") ?? "", sought: values.get("text") ?? "" });
   else close();
+  if (event?.oldURL && besides(place(new URL(event.oldURL).hash)) === besides(at)) return;
   current?.stop?.();
   current = VIEWS[name];
-  current.view($("#main"), { parts, values });
+  current.view($("#main"), at);
 }
 
-addEventListener("hashchange", () => { if (location.hash.startsWith("#token=")) start(); else route(); });
+// What is shown besides a document.
+function besides({ corpus, view, parts, values }) {
+  const rest = new URLSearchParams(values);
+  for (const name of ["document", "text"]) rest.delete(name);
+  return [corpus, view, ...parts, rest].join("/");
+}
+
+addEventListener("hashchange", (event) => { if (location.hash.startsWith("#token=")) start(); else if (!isSigningIn) route(event); });
+addEventListener("signed-out", () => { if (!$("#bar").hidden) signIn(t("Your session has ended. Sign in again to go on.")); });
 $("#corpus").addEventListener("change", (event) => { session.corpus = event.target.value; graph.forget(); go(Object.keys(VIEWS).find((name) => VIEWS[name] === current)); });
 $("#theme").addEventListener("click", () => {
-  const isDark = (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  document.documentElement.dataset.theme = isDark ? "light" : "dark";
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
   localStorage.setItem("theme", document.documentElement.dataset.theme);
   if (current === graph) graph.view($("#main"));
 });
+$("#language").value = i18n.language;
+$("#language").addEventListener("change", ({ target }) => { localStorage.setItem("language", target.value); location.reload(); });
 $("#help").addEventListener("click", () => $("#keys").showModal());
 addEventListener("keydown", (event) => {
   if (event.key === "Escape" && close()) return;
   const isTyping = event.target.closest?.("input, textarea, select, dialog");
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
-  const view = { 1: "search", 2: "graph", 3: "documents", 4: "curation" }[event.key];
-  if (view) go(view);
-  else if (event.key === "/") { event.preventDefault(); if (current !== search) go("search"); setTimeout(() => $("#question")?.focus()); }
+  const view = { 1: "ask", 2: "graph", 3: "documents", 4: "curation" }[event.key];
+  if (view) go(...(view === "ask" && current !== ask ? ask.last() : [view]));
+  else if (event.key === "/") { event.preventDefault(); if (current !== ask) go(...ask.last()); setTimeout(() => $("#question")?.focus()); }
   else if (event.key === "?") $("#keys").showModal();
-  else if (event.key === "j" || event.key === "k") search.step(event.key === "j" ? 1 : -1);
+  else if (event.key === "j" || event.key === "k") ask.step(event.key === "j" ? 1 : -1);
 });
-addEventListener("unhandledrejection", (event) => complain(event.reason));
+addEventListener("unhandledrejection", (event) => { if (event.reason?.status !== 401) complain(event.reason); });
 
 start();

@@ -2,8 +2,11 @@
 
 import { get, post } from "./api.js";
 import { $, complain, h } from "./dom.js";
+import { place, remember } from "./router.js";
 import { nearest } from "./sentences.js";
 
+// Characters of the text in an address.
+const LONGEST_TEXT = 300;
 let opener = null;
 
 // chunk: the text found; sought: what the sentence should say.
@@ -16,6 +19,9 @@ export async function open(id, { chunk = "", sought = "" } = {}) {
       if (offset !== null) part = await get(`/api/documents/${id}`, { offset: Math.max(0, offset - 20000) });
     }
     show(part, chunk, sought);
+    const { view, parts, values } = place();
+    const text = $("#sentence")?.textContent ?? chunk;
+    if (view !== "document") remember(view, parts, { ...Object.fromEntries(values), document: id, text: text.slice(0, LONGEST_TEXT) }, { isNew: values.get("document") !== String(id) });
   } catch (error) {
     complain(error);
   }
@@ -26,6 +32,9 @@ export function close() {
   if (panel.hidden) return false;
   panel.hidden = true;
   panel.replaceChildren();
+  const { view, parts, values } = place();
+  if (view === "document") remember("ask");
+  else remember(view, parts, { ...Object.fromEntries(values), document: null, text: null });
   opener?.focus?.();
   return true;
 }

@@ -1,86 +1,149 @@
-// Documents: what there is, upload with progress, delete.
+// Documents: what there is, by state and order; upload with progress; delete, retry, index again.
 
-import { get, progress, remove, session, upload } from "./api.js";
+import { get, post, progress, session, upload } from "./api.js";
 import { $, complain, fill, h, refill, refusal, toast } from "./dom.js";
 import { open } from "./document.js";
+import { t, tn } from "./i18n.js";
+import { remember } from "./router.js";
 
 // Bytes of one request: files go in several, so that the bar moves.
 const BATCH = 8 << 20;
+const PAGE = 50;
+const STATES = ["indexed", "pending", "failed", "retracted"];
 let watching = null;
 
-export async function view(main) {
+const stateWord = (state) => ({ indexed: t("indexed"), pending: t("pending"), failed: t("failed"), retracted: t("retracted") })[state] ?? state;
+
+export async function view(main, { values }) {
   const may = session.may.includes("insert");
-  const file = h("input", { type: "file", multiple: true, class: "visually-hidden", id: "files", "aria-label": "Files to upload", tabindex: "-1", onchange: (event) => send([...event.target.files]) });
-  const drop = h("div", {
-    class: "drop",
-    ondragover: (event) => { event.preventDefault(); drop.classList.add("over"); },
-    ondragleave: () => drop.classList.remove("over"),
-    ondrop: (event) => { event.preventDefault(); drop.classList.remove("over"); send([...event.dataTransfer.files]); },
-  }, file, h("button", { type: "button", onclick: () => file.click() }, "Choose files"), h("p", { class: "soft small" }, "or drop them here: text, Markdown, HTML, PDF, Word, PowerPoint, Excel, CSV, EPUB, e-mail, notebooks"));
-  const filter = h("input", { type: "search", placeholder: "Key or title", "aria-label": "Key or title", oninput: () => { clearTimeout(filter.timer); filter.timer = setTimeout(() => refill($("#documents"), list), 250); } });
+  const shown = { text: values.get("text") ?? "", status: values.get("status") ?? "", sort: values.get("sort") || "number", descending: values.get("descending") === "true", page: Number(values.get("page")) || 1 };
+  const chosen = new Set();
+  const filter = h("input", { type: "search", placeholder: t("Key or title"), "aria-label": t("Key or title"), value: shown.text, oninput: () => { clearTimeout(filter.timer); filter.timer = setTimeout(() => show({ text: filter.value, page: 1 }), 250); } });
+  const status = h("select", { "aria-label": t("Status"), onchange: () => show({ status: status.value, page: 1 }) }, h("option", { value: "" }, t("All states")), STATES.map((state) => h("option", { value: state }, stateWord(state))));
+  status.value = shown.status;
+  const actions = h("div", { class: "row", id: "actions", hidden: true });
   main.replaceChildren(h("div", { class: "column" },
-    may ? h("section", { "aria-label": "Upload" }, drop, h("div", { id: "sent" })) : "",
+    may ? h("section", { "aria-label": t("Upload") }, dropZone(), h("div", { id: "sent" })) : "",
     h("div", { id: "progress", class: "card", role: "status" }),
-    h("div", { class: "row" }, h("h1", { class: "grow" }, "Documents"), filter),
+    h("div", { class: "row" }, h("h1", { class: "grow" }, t("Documents")), status, filter),
+    actions,
     h("div", { id: "documents" })));
-  watch();
+  const refresh = () => refill($("#documents"), list);
+  watch(refresh);
   await fill($("#documents"), list);
 
+  async function show(change) {
+    Object.assign(shown, change);
+    remember("documents", [], { ...shown, sort: shown.sort === "number" ? null : shown.sort, descending: shown.descending || null, page: shown.page > 1 ? shown.page : null }, { isNew: "page" in change && !("text" in change) });
+    chosen.clear();
+    await refresh();
+  }
+
+  async function list() {
+    const { documents, total } = await get("/api/documents", { ...shown, page: null, status: shown.status || null, text: shown.text || null, limit: PAGE, offset: (shown.page - 1) * PAGE });
+    if (!documents.length && shown.page > 1) return show({ page: 1 });
+    chooseActions();
+    if (!documents.length) return h("p", { class: "soft" }, shown.text || shown.status ? t("No document fits.") : t("There are no documents yet."));
+    const all = h("input", { type: "checkbox", "aria-label": t("Choose all on this page"), onchange: () => choose(documents, all.checked) });
+    all.checked = documents.every(({ document_id: id }) => chosen.has(id));
+    return [
+      h("table", { class: "documents" },
+        h("thead", {}, h("tr", {}, may ? h("th", {}, all) : null, heading(t("Document"), "title"), heading(t("Status"), "status"), heading(t("Characters"), "size", "number"), heading(t("Changed"), "changed", "number"))),
+        h("tbody", {}, documents.map(row))),
+      pages(total)];
+  }
+
+  function heading(text, sort, kind) {
+    const isSorted = shown.sort === sort;
+    return h("th", { class: kind, "aria-sort": isSorted ? (shown.descending ? "descending" : "ascending") : null },
+      h("button", { class: "link", type: "button", onclick: () => show({ sort, descending: isSorted && !shown.descending, page: 1 }) }, text, isSorted ? (shown.descending ? " ▾" : " ▴") : ""));
+  }
+
+  function row(one) {
+    const title = one.title || one.source_key;
+    const box = h("input", { type: "checkbox", "aria-label": t("Choose {title}", { title }), onchange: () => { chosen[box.checked ? "add" : "delete"](one.document_id); chooseActions(); } });
+    box.checked = chosen.has(one.document_id);
+    return h("tr", {},
+      may ? h("td", {}, box) : null,
+      h("td", {}, h("button", { class: "link", type: "button", onclick: () => open(one.document_id) }, title), title === one.source_key ? null : h("div", { class: "soft small" }, one.source_key), one.error ? h("div", { class: "error small" }, one.error) : null),
+      h("td", {}, h("span", { class: `badge ${one.status}` }, stateWord(one.status))),
+      h("td", { class: "number soft small" }, one.characters.toLocaleString(document.documentElement.lang)),
+      h("td", { class: "number soft small" }, h("time", { datetime: one.updated_at, title: new Date(one.updated_at).toLocaleString(document.documentElement.lang) }, new Date(one.updated_at).toLocaleDateString(document.documentElement.lang))));
+  }
+
+  function pages(total) {
+    const count = Math.ceil(total / PAGE);
+    const step = (label, page) => h("button", { class: "second small", type: "button", disabled: page < 1 || page > count, onclick: () => show({ page }) }, label);
+    return h("nav", { class: "row pages", "aria-label": t("Pages") }, h("span", { class: "soft small grow" }, tn(total, "{count} document", "{count} documents")),
+      count > 1 ? [step(t("Previous"), shown.page - 1), h("span", { class: "small" }, t("{page} of {pages}", { page: shown.page, pages: count })), step(t("Next"), shown.page + 1)] : null);
+  }
+
+  function choose(documents, isChosen) {
+    for (const { document_id: id } of documents) chosen[isChosen ? "add" : "delete"](id);
+    for (const box of document.querySelectorAll("#documents tbody input")) box.checked = isChosen;
+    chooseActions();
+  }
+
+  function chooseActions() {
+    actions.hidden = !chosen.size;
+    actions.replaceChildren(h("span", { class: "small" }, tn(chosen.size, "{count} chosen", "{count} chosen")), h("button", { class: "danger small", type: "button", id: "delete", onclick: take }, t("Delete")));
+  }
+
+  async function take() {
+    if (!confirm(tn(chosen.size, "Delete {count} document, and what it says?", "Delete {count} documents, and what they say?"))) return;
+    try {
+      const { deleted } = await post("/api/documents/delete", { documents: [...chosen] });
+      toast(tn(deleted, "{count} document deleted", "{count} documents deleted"));
+      chosen.clear();
+    } catch (error) {
+      complain(error);
+    }
+    watch(refresh);
+    await refresh();
+  }
+
+  function dropZone() {
+    const file = h("input", { type: "file", multiple: true, class: "visually-hidden", id: "files", "aria-label": t("Files to upload"), tabindex: "-1", onchange: () => { send([...file.files]); file.value = ""; } });
+    const drop = h("div", {
+      class: "drop",
+      ondragover: (event) => { event.preventDefault(); drop.classList.add("over"); },
+      ondragleave: () => drop.classList.remove("over"),
+      ondrop: (event) => { event.preventDefault(); drop.classList.remove("over"); send([...event.dataTransfer.files]); },
+    }, file, h("button", { type: "button", onclick: () => file.click() }, t("Choose files")), h("p", { class: "soft small" }, t("or drop them here: text, Markdown, HTML, PDF, Word, PowerPoint, Excel, CSV, EPUB, e-mail, notebooks")));
+    return drop;
+  }
+
   async function send(files) {
-    const sent = $("#sent");
-    const bar = h("progress", { max: files.length, value: 0, "aria-label": "Upload" });
+    const bar = h("progress", { max: files.length, value: 0, "aria-label": t("Upload") });
     const notes = h("ul", { class: "list small" });
-    sent.replaceChildren(h("div", { class: "card" }, bar, notes));
+    const leaving = new AbortController();
+    const cancel = h("button", { class: "second small", type: "button", onclick: () => leaving.abort() }, t("Cancel"));
+    $("#sent").replaceChildren(h("div", { class: "card" }, h("div", { class: "row" }, h("span", { class: "grow" }, bar), cancel), notes));
     let done = 0;
     for (const batch of batches(files)) {
       try {
         const form = new FormData();
         for (const one of batch) form.append("files", one, one.webkitRelativePath || one.name);
-        for (const { name, inserted, updated, unchanged, errors } of await upload(form)) {
-          const counts = [[inserted, "new"], [updated, "changed"], [unchanged, "unchanged"]].filter(([count]) => count).map(([count, word]) => `${count} ${word}`).join(", ");
-          notes.append(h("li", {}, `${name}: ${counts || "nothing"}`, errors.map((error) => h("div", { class: "error" }, error))));
-        }
+        for (const result of await upload(form, leaving.signal)) notes.append(h("li", {}, `${result.name}: ${outcome(result)}`, result.errors.map((error) => h("div", { class: "error" }, error))));
       } catch (error) {
+        if (error.name === "AbortError") {
+          notes.append(h("li", {}, tn(files.length - done, "Cancelled: {count} file may not be in.", "Cancelled: {count} files may not be in.")));
+          break;
+        }
         notes.append(h("li", { class: "error" }, `${batch.map((one) => one.name).join(", ")}: ${error.message}`));
       }
       done += batch.length;
       bar.value = done;
     }
-    watch();
-    await refill($("#documents"), list);
+    cancel.remove();
+    watch(refresh);
+    await refresh();
   }
+}
 
-  async function list() {
-    const page = await get("/api/documents", { text: filter.value || null });
-    if (!page.documents.length) return h("p", { class: "soft" }, filter.value ? "None has this in key or title." : "There are no documents yet.");
-    const body = h("tbody");
-    const more = h("div");
-    more.append(...append(page, body, more));
-    return [h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "Document"), h("th", {}, "Status"), h("th", {}, "Characters"), h("th", {}, h("span", { class: "visually-hidden" }, "Delete")))), body), more];
-  }
-
-  // Appends a page of documents; returns the button for the next, which takes its place in `more`.
-  function append({ documents, next }, body, more) {
-    body.append(...documents.map((one) => h("tr", {},
-      h("td", {}, h("button", { class: "link", type: "button", onclick: () => open(one.document_id) }, one.title || one.source_key), h("div", { class: "soft small" }, one.source_key), one.error ? h("div", { class: "error small" }, one.error) : null),
-      h("td", {}, h("span", { class: `badge ${one.status}` }, one.status)),
-      h("td", { class: "soft small" }, one.characters.toLocaleString()),
-      h("td", {}, may ? h("button", { class: "danger small", type: "button", "aria-label": `Delete ${one.title || one.source_key}`, onclick: () => take(one) }, "✕") : null))));
-    const rest = async () => append(await get("/api/documents", { text: filter.value || null, after: next }), body, more);
-    return next === null ? [] : [h("p", {}, h("button", { class: "second", type: "button", onclick: () => fill(more, rest) }, "More"))];
-  }
-
-  async function take(one) {
-    if (!confirm(`Delete ${one.title || one.source_key}, and what it says?`)) return;
-    try {
-      await remove(`/api/documents/${one.document_id}`);
-      toast("Deleted");
-      watch();
-      await refill($("#documents"), list);
-    } catch (error) {
-      complain(error);
-    }
-  }
+function outcome({ inserted, updated, unchanged }) {
+  const parts = [inserted && t("{count} new", { count: inserted }), updated && t("{count} changed", { count: updated }), unchanged && t("{count} unchanged", { count: unchanged })].filter(Boolean);
+  return parts.join(", ") || t("nothing");
 }
 
 export function stop() {
@@ -88,24 +151,45 @@ export function stop() {
   watching = null;
 }
 
-// Shows how far the indexing is until nothing is pending.
-async function watch() {
+// Shows how far the indexing is until nothing is pending; the list follows.
+async function watch(refresh) {
   stop();
   const own = (watching = new AbortController());
+  let before = null;
   try {
     for await (const { event, data } of progress(own.signal)) {
       const box = $("#progress");
       if (!box || own.signal.aborted) return;
       if (event === "error") throw Object.assign(new Error(data.message), data);
-      const parts = ["documents", "indexed", "pending", "failed", "entities", "relationships"].filter((name) => data[name] || name === "documents" || name === "indexed").map((name) => `${data[name].toLocaleString()} ${name}`);
-      const bar = h("progress", { max: data.documents || 1, "aria-label": "Indexed" });
-      bar.value = data.documents ? data.documents - data.pending : 1;
-      const idle = data.pending && data.leased === 0 ? h("div", { class: "soft small" }, "Waiting for a worker: pg-graphrag worker, or pg-graphrag serve --worker") : null;
-      box.replaceChildren(...[bar, h("div", { class: "small" }, parts.join(" · ")), idle].filter(Boolean));
+      box.replaceChildren(...state(data, refresh));
+      if (before && (before.pending !== data.pending || before.failed !== data.failed)) refresh();
+      before = data;
     }
   } catch (error) {
-    if (error.name !== "AbortError") $("#progress")?.replaceChildren(refusal(error, watch));
+    if (error.name !== "AbortError") $("#progress")?.replaceChildren(refusal(error, () => watch(refresh)));
   }
+}
+
+function state(data, refresh) {
+  const words = { documents: tn(data.documents, "{count} document", "{count} documents"), indexed: t("{count} indexed", { count: data.indexed }), pending: t("{count} pending", { count: data.pending }), failed: t("{count} failed", { count: data.failed }), entities: tn(data.entities ?? 0, "{count} entity", "{count} entities"), relationships: tn(data.relationships ?? 0, "{count} relationship", "{count} relationships") };
+  const parts = Object.keys(words).filter((name) => data[name] || name === "documents" || name === "indexed").map((name) => words[name]);
+  const bar = h("progress", { max: data.documents || 1, "aria-label": t("Indexed") });
+  bar.value = data.documents ? data.documents - data.pending : 1;
+  const act = async (path, sentence) => {
+    try {
+      const { queued } = await post(path, {});
+      toast(sentence(queued));
+    } catch (error) {
+      complain(error);
+    }
+    watch(refresh);
+    await refresh();
+  };
+  const may = session.may.includes("insert");
+  const retry = may && data.may_retry && data.failed ? h("button", { class: "second small", type: "button", id: "retry", onclick: () => act("/api/documents/retry", (count) => t("{count} tried again", { count })) }, t("Try the failed ones again")) : null;
+  const reindex = may && data.may_reindex && data.documents ? h("button", { class: "second small", type: "button", id: "reindex", onclick: () => confirm(t("Index all documents again? The graph is empty at first and grows back.")) && act("/api/documents/reindex", (count) => t("{count} queued", { count })) }, t("Index all again")) : null;
+  const idle = data.pending && data.leased === 0 ? h("div", { class: "soft small" }, t("No worker is at work. The operator starts one with: pg-graphrag worker")) : null;
+  return [bar, h("div", { class: "row" }, h("div", { class: "small grow" }, parts.join(" · ")), retry, reindex), idle].filter(Boolean);
 }
 
 function* batches(files) {

@@ -30,6 +30,22 @@ export function complain(error) {
   toast(hint(error) ? `${error.message}. ${hint(error)}` : error.message);
 }
 
+// Browsers give the clipboard to pages of https and of this machine alone; elsewhere a selection is copied.
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const field = h("textarea", { class: "visually-hidden", value: text });
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+  toast(t("Copied"));
+}
+
+export const isDark = () => (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+
 // Hints that are for programs (functions of SQL, options of commands) are not for people at a page.
 export const hint = (error) => (/\w\(|graphrag\.|(^|\s)--?\w/.test(error.hint ?? "") ? null : error.hint);
 

@@ -12,7 +12,7 @@ export async function load() {
   if (language !== "en") words = await (await fetch(`/static/words/${language}.json`)).json().catch(() => ({}));
 }
 
-// t("{count} documents", {count: 3}). Numbers are written as the language does.
+// The sentence with its values in place of {name}. Numbers are written as the language does.
 export function t(key, values = {}) {
   return (words[key] ?? key).replace(/\{(\w+)\}/g, (all, name) => {
     const value = values[name];
@@ -20,13 +20,13 @@ export function t(key, values = {}) {
   });
 }
 
-// Of two sentences the one for this count: tn(1, "{count} passage", "{count} passages").
+// Of two sentences, for one and for many, the one for this count.
 export const tn = (count, one, many, values = {}) => t(new Intl.PluralRules(language).select(count) === "one" ? one : many, { count, ...values });
 
 // Texts that stand in the HTML: of elements marked `data-t`, their text and their names for screen readers.
 export function translate(root) {
   for (const element of root.querySelectorAll("[data-t]")) {
-    if (!element.children.length && element.textContent.trim()) element.textContent = t(element.textContent.trim());
+    if (!element.children.length && /\p{L}/u.test(element.textContent)) element.textContent = t(element.textContent.trim());
     for (const name of ["aria-label", "title", "placeholder"]) if (element.hasAttribute(name)) element.setAttribute(name, t(element.getAttribute(name)));
   }
 }

@@ -2,11 +2,11 @@
 
 import { session } from "./api.js";
 
-// What the address says: {corpus, view, parts, values}. Without a view: search.
-export function place() {
-  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+// What the address says: {corpus, view, parts, values}. Without a view: ask.
+export function place(hash = location.hash) {
+  const [path, query] = hash.replace(/^#\/?/, "").split("?");
   const [corpus, view, ...parts] = path.split("/").map(decode);
-  return { corpus: corpus || session.corpus, view: view || "search", parts, values: new URLSearchParams(query) };
+  return { corpus: corpus || session.corpus, view: view || "ask", parts, values: new URLSearchParams(query) };
 }
 
 // The address of a view of this corpus. Values that are null, undefined or "" are left out.

@@ -2,6 +2,7 @@
 
 import { post } from "./api.js";
 import { complain, h } from "./dom.js";
+import { t, tn } from "./i18n.js";
 
 const isPressed = (button) => button.getAttribute("aria-pressed") === "true";
 
@@ -12,7 +13,7 @@ export function verdict(label, about, cited = []) {
     // Further passages of a document have no mark of their own.
     if (marks.has(key)) return null;
     const toggle = () => button.setAttribute("aria-pressed", String(!isPressed(button)));
-    const button = h("button", { class: "second small mark", type: "button", "aria-pressed": "false", onclick: toggle }, "Holds the answer");
+    const button = h("button", { class: "second small mark", type: "button", "aria-pressed": "false", onclick: toggle }, t("Holds the answer"));
     marks.set(key, button);
     return button;
   };
@@ -25,9 +26,11 @@ export function verdict(label, about, cited = []) {
       complain(error);
       return;
     }
-    status.textContent = `Noted as ${kind}, with ${evidence.length} ${evidence.length === 1 ? "document" : "documents"} as evidence.`;
+    status.textContent = kind === "good"
+      ? tn(evidence.length, "Noted as good, with {count} document as evidence.", "Noted as good, with {count} documents as evidence.")
+      : tn(evidence.length, "Noted as bad, with {count} document as evidence.", "Noted as bad, with {count} documents as evidence.");
   };
   const status = h("span", { class: "small soft", role: "status" }, label);
   const button = (kind, text) => h("button", { class: "second small", type: "button", "data-verdict": kind, onclick: () => send(kind) }, text);
-  return { mark, line: h("p", { class: "row" }, status, button("good", "Good"), button("bad", "Bad")) };
+  return { mark, line: h("p", { class: "row" }, status, button("good", t("Good")), button("bad", t("Bad"))) };
 }

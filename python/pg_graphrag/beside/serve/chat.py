@@ -1,0 +1,371 @@
+"""What the fronts for chat programs (OpenAI's API, Ollama's) share: models, conversations, and answers as they come."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+
+from pg_graphrag.beside.client import Answer
+from pg_graphrag.beside.serve import answers
+from pg_graphrag.beside.serve.callers import Caller
+from pg_graphrag.beside.serve.http_errors import Refusal
+from pg_graphrag.beside.serve.service import Service, while_connected
+from pg_graphrag.ground.bounds import MAX_TURNS
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.lenient_json import objects
+from pg_graphrag.ground.mode_names import MODES
+
+# What a model's name ends with: the model without documents, and sources in the text. Ollama's clients add its own.
+BYPASS, SOURCES, LATEST = "bypass", "sources", "latest"
+# Characters of instructions, of the conversation before a question, and messages of a request.
+MAX_INSTRUCTIONS, MAX_HISTORY, MAX_MESSAGES = 32_768, 32_768, 10_000
+# Characters of a question; of a task for the model alone more are its history.
+MAX_QUESTION = 8192
+# Characters of a passage by which the pages find it.
+_PLACE = 120
+# No tokenizer makes a token of so many letters on average; and bytes of one, where nothing was counted.
+_BYTES_AT_MOST, _BYTES_PER_TOKEN = 8, 4
+# Of answers without a model, which know no limit, and of those from the cache.
+_MAX_TOKENS = 1_000_000
+
+# By these prompts chat programs ask for titles, tags, suggestions and searches: Open WebUI; LibreChat, NextChat, Chatbox and the
+# like by what follows "this conversation"; others by what their system message makes of the model.
+_TASK = re.compile(r"\A\s*#+ *Task:.*<chat_history>", re.DOTALL)
+_TITLE = re.compile(
+    r"\A\W*(?:please |kindly )?(?:generate|provide|create|write|give|suggest|make|propose|summari[sz]e|analy[sz]e|based on)\b"
+    r".{0,120}?(?:\b(?:title|tags)\b.{0,60}?\b(?:this|the|our|a) (?:conversation|chat|discussion|dialogue)"
+    r"(?=(?: history| session| above| so far)?\s*(?:[.,:;](?=\s|\Z)|\n|\Z|using\b|without\b|that (?:starts|begins)\b"
+    r"|in (?:\S+ ){0,4}words\b))"
+    r"|\bthis (?:conversation|chat) (?:a|an) (?:\w+ )?(?:name|title)\b"
+    r"|\bdetected language of the conversation\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+_TITLING = re.compile(
+    r"\b(?:generat|creat|writ|produc)\w*\s+(?:[\w-]+[\s,]+){0,4}titles?\s+(?:(?:that )?(?:captur|summari)\w*\b[^.\n]{0,30}"
+    r"|for (?:(?:a|an|the|this|new|our)\s+)?(?:\w+ )?)\b(?:chat|conversation)"
+    r"|\b(?:chat|conversation)s?(?: thread)? (?:title|titling|naming) (?:generator|assistant)"
+    r"|(?:会话|對話|对话|聊天)[^。\n]{0,10}(?:总结|總結|生成)[^。\n]{0,30}(?:标题|標題)",
+    re.IGNORECASE,
+)
+# Sources below an answer, which are no part of it when it comes back.
+_SOURCES_BELOW = re.compile(r"\n\n---\n(?:\[\d+\] [^\n]*(?:\n|\Z))+\Z")
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a conversation: role and text."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A request of a chat program.
+
+    Parameters
+    ----------
+    model : str
+        ``CORPUS``, then ``:MODE`` or ``:bypass``, then ``:sources``; each but the corpus may be missing.
+    stop : sequence of str
+        The text ends before the first of them.
+    max_tokens : int, optional
+        Of the answer, at most.
+    schema : dict, optional
+        The answer is JSON of this schema; {} is any object.
+    with_sources : bool
+        Whether sources stand below the answer in any case.
+    """
+
+    model: str
+    messages: Sequence[Message]
+    stop: Sequence[str] = ()
+    max_tokens: int | None = None
+    schema: dict[str, Any] | None = None
+    with_sources: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of an answer: its text, why it ended (stop, length), what it cites, its (tokens in, out), or that it is none."""
+
+    text: str
+    reason: str
+    annotations: list[dict[str, Any]]
+    tokens: tuple[int, int]
+    is_refusal: bool = False
+
+
+async def models(service: Service, caller: Caller) -> list[str]:
+    """Return the names of the models that a caller has."""
+    endings = ("", f":{SOURCES}", *(f":{mode}" for mode in MODES), f":{BYPASS}")
+    return [row["name"] + ending for row in await service.corpora(caller) for ending in endings]
+
+
+async def check_model(service: Service, caller: Caller, name: str) -> None:
+    """Refuse a model that there is not: 404."""
+    try:
+        await service.read(caller, _parts(name)[0], lambda rag, connection: None)
+    except GraphRAGError as error:
+        raise _no_model(name) if error.sqlstate == "42704" else error from None
+
+
+async def reply(
+    service: Service, caller: Caller, request: Chat, connection: Request, *, streams: bool
+) -> AsyncIterator[str | Outcome]:
+    """Return the answer in pieces, or in one, and its outcome last. What fails before the first piece is raised here.
+
+    Raises
+    ------
+    Refusal, GraphRAGError, psycopg.Error
+        404 for an unknown model, 400 for a conversation without a question.
+    """
+    corpus, mode, with_sources = _parts(request.model)
+    question, arguments = _question(request, mode)
+    ask = service.ask if streams else partial(_whole, service)
+    items = ask(caller, corpus, question, arguments)
+    answer = _answer(
+        items, request, _address(connection, service.settings.origins), corpus, request.with_sources or with_sources
+    )
+
+    async def begun() -> str | Outcome:
+        return await anext(answer)
+
+    try:
+        first = await while_connected(connection, begun())
+    except GraphRAGError as error:
+        raise _no_model(request.model) if error.sqlstate == "42704" else error from None
+    return _resumed(first, answer)
+
+
+async def whole(items: AsyncIterator[str | Outcome], connection: Request) -> tuple[str, Outcome]:
+    """Return an answer's text and its outcome."""
+
+    async def gathered() -> list[str | Outcome]:
+        return [item async for item in items]
+
+    *pieces, outcome = await while_connected(connection, gathered())
+    assert isinstance(outcome, Outcome)
+    return outcome.text if outcome.is_refusal else "".join(map(str, pieces)), outcome
+
+
+async def _whole(
+    service: Service, caller: Caller, corpus: str, question: str, arguments: dict[str, Any]
+) -> AsyncIterator[str | Answer]:
+    answer = await service.answer(caller, corpus, question, arguments)
+    yield answer.answer
+    yield answer
+
+
+async def _resumed(first: str | Outcome, rest: AsyncIterator[str | Outcome]) -> AsyncIterator[str | Outcome]:
+    yield first
+    async for item in rest:
+        yield item
+
+
+async def _answer(
+    items: AsyncIterator[str | Answer], request: Chat, address: str, corpus: str, with_sources: bool
+) -> AsyncIterator[str | Outcome]:
+    cut, given = _Cut(request.stop, request.max_tokens), ""
+    async for item in items:
+        if not isinstance(item, Answer):
+            # JSON comes whole, with the last piece.
+            text = "" if request.schema is not None else cut.feed(item)
+            if text:
+                given += text
+                yield text
+            continue
+        if request.schema is not None:
+            value = _json_of(item.answer)
+            given = item.answer if value is None else value
+            if value is not None:
+                yield given
+            yield _outcome(item, given, "stop", [], is_refusal=value is None)
+            return
+        if rest := cut.finish():
+            given += rest
+            yield rest
+        citations = annotations(item, given, address, corpus)
+        if with_sources and (below := _sources(item, given, address, corpus)):
+            yield below
+        yield _outcome(item, given, cut.reason or ("length" if item.usage.get("cut_off") else "stop"), citations)
+
+
+def _outcome(
+    answer: Answer, text: str, reason: str, citations: list[dict[str, Any]], *, is_refusal: bool = False
+) -> Outcome:
+    tokens_in = int(answer.usage.get("tokens_in") or 0) or len(answer.context["prompt"].encode()) // _BYTES_PER_TOKEN
+    tokens_out = int(answer.usage.get("tokens_out") or 0) or len(text.encode()) // _BYTES_PER_TOKEN + 1
+    return Outcome(text, reason, citations, (tokens_in, tokens_out), is_refusal)
+
+
+class _Cut:
+    """Ends a text before a word of `stop`, or where it has more than so many tokens can be; `reason` says which."""
+
+    def __init__(self, stop: Sequence[str], max_tokens: int | None) -> None:
+        self._stop = [word for word in stop if word]
+        self._left = None if max_tokens is None else max_tokens * _BYTES_AT_MOST
+        self._held = ""
+        self.reason: str | None = None
+
+    def feed(self, piece: str) -> str:
+        """Take a piece; return what can be given: not what may begin a word of `stop`."""
+        if self.reason is not None:
+            return ""
+        self._held += piece
+        ends = [place for word in self._stop if (place := self._held.find(word)) >= 0]
+        if ends:
+            self._held = self._held[: min(ends)]
+            text = self.finish()
+            self.reason = self.reason or "stop"
+            return text
+        longest = max(map(len, self._stop), default=1) - 1
+        begins = (size for size in range(min(longest, len(self._held)), 0, -1) if self._begins(self._held[-size:]))
+        size = next(begins, 0)
+        given, self._held = self._held[: len(self._held) - size], self._held[len(self._held) - size :]
+        return self._within(given)
+
+    def finish(self) -> str:
+        """Return what is held."""
+        text, self._held = self._held, ""
+        return "" if self.reason is not None else self._within(text)
+
+    def _begins(self, end: str) -> bool:
+        return any(word.startswith(end) for word in self._stop)
+
+    def _within(self, text: str) -> str:
+        if self._left is None:
+            return text
+        kept = text.encode()[: self._left].decode(errors="ignore")
+        self._left -= len(text.encode())
+        if self._left < 0:
+            self.reason = "length"
+        return kept
+
+
+def annotations(answer: Answer, text: str, address: str, corpus: str) -> list[dict[str, Any]]:
+    """Return the citations of a text as OpenAI's url_citation; the address opens the document in the pages of this server."""
+    addresses = _addresses(answer, address, corpus)
+    return [
+        {"type": "url_citation", "url_citation": {"start_index": start, "end_index": end, "title": title, "url": url}}
+        for number, start, end in answers.marks(text)
+        if number in addresses
+        for title, url in [addresses[number]]
+    ]
+
+
+def _sources(answer: Answer, text: str, address: str, corpus: str) -> str:
+    """Return the sources of a text as Markdown below it."""
+    addresses = _addresses(answer, address, corpus)
+    cited = sorted({number for number, _, _ in answers.marks(text)} & addresses.keys())
+    lines = [f"[{number}] [{_plain(addresses[number][0])}]({addresses[number][1]})" for number in cited]
+    return "\n\n---\n" + "\n".join(lines) if lines else ""
+
+
+def _plain(title: str) -> str:
+    """Return a title as one line of Markdown that is nothing but text."""
+    return re.sub(r"([\\\[\]`*_<>])", r"\\\1", " ".join(title.split()))
+
+
+def _addresses(answer: Answer, address: str, corpus: str) -> dict[int, tuple[str, str]]:
+    """Return {number: (title, address)}. Rows of a statement have no document, and so no address."""
+    texts = answers.texts_of(answer.context)
+    return {
+        citation.number: (
+            citation.title or citation.source_key or "",
+            _document_address(address, corpus, citation.document_id, texts.get(citation.chunk_id)),
+        )
+        for citation in answer.citations
+        if citation.document_id is not None
+    }
+
+
+def _document_address(address: str, corpus: str, document_id: int, text: str | None) -> str:
+    """Return where the pages show a document. What is behind # is sent to no server."""
+    place = f"?text={quote(text[:_PLACE], safe='')}" if text else ""
+    return f"{address}/#/{quote(corpus, safe='')}/document/{document_id}{place}"
+
+
+def _address(request: Request, origins: Sequence[str]) -> str:
+    return origins[0].rstrip("/") if origins else f"{request.url.scheme}://{request.url.netloc}"
+
+
+def _parts(name: str) -> tuple[str, str, bool]:
+    """Return (corpus, mode or bypass, whether sources stand in the text) of a model's name."""
+    name = name.removesuffix(f":{LATEST}")
+    bare = name.removesuffix(f":{SOURCES}")
+    corpus, colon, mode = bare.rpartition(":")
+    corpus, mode = (corpus, mode) if colon and mode in (*MODES, BYPASS) else (bare, "hybrid")
+    return corpus, mode, bare != name
+
+
+def _no_model(name: str) -> Refusal:
+    return Refusal(404, "42704", f"there is no model {name!r}", "Name one of those that the server lists.")
+
+
+def _question(request: Chat, mode: str) -> tuple[str, dict[str, Any]]:
+    """Return the question and the client's arguments."""
+    *before, last = request.messages or [Message("user", "")]
+    if last.role == "assistant" or not last.text.strip():
+        raise Refusal(400, "22023", "the last message is no question", "End with a message of the user.")
+    told = [message.text for message in before if _is_told(message)]
+    question, turns = last.text, [message for message in before if not _is_told(message) and message.text.strip()]
+    options: dict[str, Any] = {}
+    if mode == BYPASS or _is_task(last, told):
+        options["bypass"] = True
+        # The task is a message of its own, however long.
+        turns.append(Message("user", question[:-MAX_QUESTION]))
+        question = question[-MAX_QUESTION:]
+        if not question.strip():
+            raise Refusal(400, "22023", "the last message ends with white space alone", "Leave it out.")
+    if instructions := "\n\n".join(told)[:MAX_INSTRUCTIONS].strip():
+        options["instructions"] = instructions
+    if request.max_tokens is not None:
+        options["max_answer_tokens"] = min(request.max_tokens, _MAX_TOKENS)
+    if request.schema is not None:
+        options["answer_schema"] = request.schema
+    arguments = {"history": _latest(turns) or None, "mode": "hybrid" if mode == BYPASS else mode, **options}
+    return question, arguments
+
+
+def _is_told(message: Message) -> bool:
+    return message.role in ("system", "developer")
+
+
+def _is_task(last: Message, told: Sequence[str]) -> bool:
+    """Whether a program asks for itself, about the conversation: the documents have no part in it."""
+    # Where a system message comes last the program asks, too.
+    return bool(_is_told(last) or _TASK.match(last.text) or _TITLE.match(last.text[:2000])) or any(
+        _TITLING.search(text[:500]) for text in told
+    )
+
+
+def _latest(messages: Sequence[Message]) -> list[dict[str, str]]:
+    """Return the latest turns that are not too long together; what was cut begins with the user's."""
+    turns: list[dict[str, str]] = []
+    left = MAX_HISTORY
+    for message in reversed(messages):
+        text = _SOURCES_BELOW.sub("", message.text)[-left:]
+        if not left or len(turns) == MAX_TURNS:
+            while turns and turns[-1]["role"] == "assistant":
+                turns.pop()
+            break
+        if text:
+            turns.append({"role": message.role, "content": text})
+            left -= len(text)
+    return turns[::-1]
+
+
+def _json_of(text: str) -> str | None:
+    """Return the JSON of an answer; None where it is a sentence."""
+    try:
+        json.loads(text)
+    except ValueError:
+        found = next(objects(text), None)
+        return None if found is None else json.dumps(found, ensure_ascii=False)
+    return text

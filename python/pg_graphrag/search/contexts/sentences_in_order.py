@@ -1,0 +1,234 @@
+"""Sentences that answer a question in order, of the texts that were found.
+
+The first is nearest to the question. Each that follows answers what the question has besides, and is led to by those before:
+what they name, and the question does not, stands in its title or in itself. `python -m bench extracts` measures it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from pg_graphrag.ground.numeric import Flags, Scores, distinct, np
+from pg_graphrag.search.contexts.citations import pieces
+from pg_graphrag.search.graph_view.cached_graph import graph_of
+from pg_graphrag.search.query.found_chunk import FoundChunk
+from pg_graphrag.search.query.query import Query
+from pg_graphrag.search.retrievers import passages
+from pg_graphrag.search.retrievers.lexical import shared_words
+from pg_graphrag.server import Row, cached_property
+from pg_graphrag.text.chunks import half_words
+from pg_graphrag.text.marks import without_citations
+from pg_graphrag.text.naming.full_names import speakers
+from pg_graphrag.text.sentences import sentences
+from pg_graphrag.text.words import capitals
+
+# Stands where text is left out.
+GAP = "…"
+# At most so many, each of at most so many characters, and none that scores less than this share of the first.
+MAX_SENTENCES, MAX_CHARACTERS, NEAR_ENOUGH = 5, 400, 0.2
+# Chunks that are looked at, the best ranked.
+MAX_CHUNKS = 12
+# Half words: what is shorter is a heading or a label, and says nothing.
+MIN_SIZE = 8
+# What a place in the ranking costs, and to be of the text of one before. After the first sentence: the weight of the question's
+# words, of those of them that are still open, and what it is worth that a title, or a sentence, has a name from before, or that a
+# sentence has what the question asks for.
+PLACE, SAME_TEXT, ALL_WORDS, OPEN_WORDS, TITLE_LED_TO, LED_TO, ASKED_FOR = 0.05, 0.2, 0.5, 0.5, 0.5, 0.2, 0.25
+# Letters of a name that leads on.
+SHORTEST_NAME = 3
+# Sentences say the same that have more than this share of their runs of characters in common.
+SAME_PIECES = 0.7
+
+# What begins a line of Markdown: of a list, a quotation or a heading.
+_LINE_MARK = re.compile(r"\A(?:[-*+•>|#\s]|\d{1,3}[.)]\s)+")
+_ASKS = re.compile(r"[?？؟]\W*\Z")
+_LATIN = "0-9a-z\u00df-\u024f"
+# What English questions ask for, and what has it: a text, or a name of a type.
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_ASKED_FOR: tuple[tuple[str, str | frozenset[str]], ...] = (
+    (
+        r"\bhow (?:many|much|long|old|far|large|big|tall|high)\b|\bpopulation\b|\bwhat percent",
+        r"\d|(?i:\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|[mb]illion|dozen)\b)",
+    ),
+    (r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|time)\b", rf"\b(?:1\d\d\d|20[0-2]\d)\b|\b(?:{_MONTHS})\b \d"),
+    (r"\bwho(?:m|se)?\b", frozenset({"person"})),
+    (
+        r"\bwhere\b|\b(?:what|which) (?:city|country|state|county|place|town|region|continent|province|district|location)\b",
+        frozenset({"location", "geo", "place"}),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence, or what somebody says in a conversation, of the text at a `place` of the ranking.
+
+    `title`: of its document; `asked`: the question before it; `nearness`: of its window; `theme`: where the mode has themes;
+    `start`, `end`: in its chunk.
+    """
+
+    text: str
+    number: int
+    chunk: int
+    place: int = 0
+    title: str = ""
+    asked: str = ""
+    nearness: float = 0.0
+    theme: str = ""
+    start: int = 0
+    end: int = 0
+
+    @cached_property
+    def whole(self) -> str:
+        """The sentence with what it is about, which it may call "it"."""
+        return f"{self.title} {self.asked} {self.text}"
+
+    @cached_property
+    def folded(self) -> str:
+        """The same, to look for names in."""
+        return self.whole.casefold()
+
+
+def answering(query: Query, rows: Sequence[FoundChunk]) -> list[Sentence]:
+    """Return the sentences of chunks that answer the query, in order; the `number` of each is that of its row."""
+    rows = rows[:MAX_CHUNKS]
+    by_chunk = passages.windows_of(query, [row.chunk_id for row in rows])
+    candidates = [
+        sentence
+        for place, row in enumerate(rows)
+        for sentence in of_windows(
+            query, by_chunk.get(row.chunk_id, ()), row.content, number=place, place=place, title=row.title or ""
+        )
+    ]
+    return in_order(query, long_enough(candidates), MAX_SENTENCES)
+
+
+def in_order(query: Query, candidates: list[Sentence], most: int) -> list[Sentence]:
+    """Return at most so many sentences, in the order in which they answer a query."""
+    words, wholes = shared_words(query), [candidate.whole for candidate in candidates]
+    shares = words.shares_of_query(wholes)
+    base: Scores = np.array([candidate.nearness - PLACE * candidate.place for candidate in candidates])
+    asked_for = ASKED_FOR * _have_what_is_asked_for(query, candidates)
+    scores, led_to, same_text = base + shares, np.zeros(len(candidates)), np.zeros(len(candidates))
+    chosen: list[Sentence] = []
+    least = -np.inf
+    left = set(range(len(candidates)))
+    while left and len(chosen) < most:
+        best = min(left, key=lambda place: (-round(float(scores[place]), 9), place))
+        left.remove(best)
+        if scores[best] < least:
+            break
+        if any(_say_the_same(candidates[best].text, other.text) for other in chosen):
+            continue
+        if not chosen:
+            # What is asked for comes after what leads to it.
+            base, least = base + asked_for, NEAR_ENOUGH * scores[best]
+        chosen.append(candidates[best])
+        words = words.without(candidates[best].whole)
+        np.maximum(led_to, _led_to(candidates[best], query.text.casefold(), candidates), out=led_to)
+        # Of a text without a title, neighbours are what a sentence is about.
+        same_text += [each.chunk == candidates[best].chunk and each.title != "" for each in candidates]
+        scores = base + ALL_WORDS * shares + OPEN_WORDS * words.shares_of_query(wholes) + led_to - SAME_TEXT * same_text
+    return chosen
+
+
+def _have_what_is_asked_for(query: Query, candidates: list[Sentence]) -> Flags:
+    """Return which sentences have a number, a date, or a person or place that the question does not name, as it asks, (n,)."""
+    question = query.text.casefold()
+    wanted = next((wanted for asks, wanted in _ASKED_FOR if re.search(asks, question)), None)
+    if wanted is None or not candidates:
+        return np.zeros(len(candidates), np.bool_)
+    if isinstance(wanted, str):
+        return np.array([re.search(wanted, each.text) is not None for each in candidates], np.bool_)
+    chunks = np.array(sorted({each.chunk for each in candidates}), np.int64)
+    entities, owners, *_ = graph_of(query).edges_of_chunks(chunks, np.inf)
+    names = {
+        row["id"]: row["name"]
+        for row in graph_of(query).nodes(distinct(entities))
+        if row["type"].casefold() in wanted and row["name"].casefold() not in question
+    }
+    by_chunk: dict[int, list[str]] = {}
+    for entity, chunk in zip(entities.tolist(), owners.tolist(), strict=True):
+        if entity in names:
+            by_chunk.setdefault(chunk, []).append(names[entity])
+    return np.array([any(name in each.text for name in by_chunk.get(each.chunk, ())) for each in candidates], np.bool_)
+
+
+def _led_to(sentence: Sentence, question: str, candidates: list[Sentence]) -> Scores:
+    """Return what it is worth for each candidate that it has a name that the sentence, or its title, brings in, (n,)."""
+    names = {concept.name.casefold() for concept in capitals.concepts(sentence.text)}
+    # Where no capitals tell names, titles of other texts do.
+    names |= {title for title in {each.title.casefold() for each in candidates} if title in sentence.folded}
+    worth = np.zeros(len(candidates))
+    for name in names:
+        if len(name) < SHORTEST_NAME or name in question:
+            continue
+        stands = re.compile(rf"(?<![{_LATIN}]){re.escape(name)}(?![{_LATIN}])")
+        for number, other in enumerate(candidates):
+            if other.chunk == sentence.chunk and name != sentence.title.casefold():
+                continue
+            if other.title != sentence.title and stands.search(other.title.casefold()):
+                worth[number] = TITLE_LED_TO
+            elif name in other.folded and stands.search(other.text.casefold()):
+                worth[number] = max(worth[number], LED_TO)
+    return worth
+
+
+def long_enough(candidates: Iterable[Sentence]) -> list[Sentence]:
+    """Return the sentences that are neither headings nor labels, or all where there are no others."""
+    given = list(candidates)
+    return [each for each in given if half_words(each.text, 0, len(each.text)) >= MIN_SIZE] or given
+
+
+def of_windows(
+    query: Query, windows: Iterable[Row], shown: str, *, number: int, place: int, title: str, theme: str = ""
+) -> Iterator[Sentence]:
+    """Yield the sentences of a chunk's windows, as far as they stand in what is `shown` of it."""
+    is_conversation, before = bool(speakers(shown)), ""
+    for window in windows:
+        nearness = window["nearness"]
+        if title:
+            # What the texts around say of a sentence's subject, its title says.
+            nearness -= float(shared_words(query).shares_of_query([window["content"]])[0])
+        for start, end in _parts(window["content"], window["language"], is_conversation):
+            text = window["content"][start:end].strip()
+            # Of a chunk that is given in excerpts, only these.
+            if text in shown and text != GAP and (line := readable(text)):
+                asked = before if _ASKS.search(before) else ""
+                first = window["start"] + start
+                yield Sentence(
+                    line,
+                    number,
+                    window["chunk_id"],
+                    place,
+                    title,
+                    asked,
+                    nearness / 2,
+                    theme,
+                    first,
+                    first + end - start,
+                )
+                before = line
+
+
+def _parts(text: str, language: str, is_conversation: bool) -> Iterable[tuple[int, int]]:
+    """Return (start, end) of the sentences of a text; of a conversation of what is said at a time."""
+    if not is_conversation:
+        return sentences(text, language)
+    lines = text.splitlines(keepends=True)
+    ends = list(accumulate(map(len, lines)))
+    return [(end - len(line), end - len(line) + len(line.rstrip())) for line, end in zip(lines, ends, strict=True)]
+
+
+def _say_the_same(text: str, other: str) -> bool:
+    mine, theirs = pieces(text), pieces(other)
+    return text == other or len(mine & theirs) > SAME_PIECES * len(mine | theirs)
+
+
+def readable(text: str) -> str:
+    """Return a text as a line of a list, without citations of its own; "" for one without a letter or digit."""
+    line = without_citations(" ".join(_LINE_MARK.sub("", text).split())).strip()
+    if not any(character.isalnum() for character in line):
+        return ""
+    return line if len(line) <= MAX_CHARACTERS else f"{line[: MAX_CHARACTERS - 1].rstrip()}{GAP}"

@@ -1,0 +1,102 @@
+"""Ollama's front of ``pg-graphrag serve``: what its clients send and read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.endpoint import Endpoint
+from tests.serve.serving import Serving
+from tests.sql import asking
+from tests.sql.asking import ANSWER
+
+QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_client_finds_version_and_models(server: Serving, corpus: str) -> None:
+    with server.client() as client:
+        assert client.get("/api/version").json()["version"]
+        models = client.get("/api/tags").json()["models"]
+        assert {corpus, f"{corpus}:bm25", f"{corpus}:bypass"} <= {model["name"] for model in models}
+        assert all(len(model["digest"]) == 64 and "family" in model["details"] for model in models)
+        assert client.get("/api/ps").json() == {"models": []}
+        for name in (corpus, f"{corpus}:latest"):
+            assert client.post("/api/show", json={"model": name}).json()["capabilities"] == ["completion"]
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "said"),
+    [
+        ("/api/chat", {"messages": [{"role": "user", "content": QUESTION}]}, lambda line: line["message"]["content"]),
+        ("/api/generate", {"prompt": QUESTION, "system": "Be brief."}, lambda line: line["response"]),
+    ],
+)
+def test_an_answer_has_its_sources_below(server: Serving, corpus: str, path: str, asked: Any, said: Any) -> None:
+    with server.client() as client:
+        reply = client.post(path, json={"model": corpus} | asked)
+        assert reply.headers["content-type"] == "application/x-ndjson"
+        *pieces, last = lines(reply.text)
+        assert len(pieces) > 3
+        assert not any(piece["done"] for piece in pieces)
+        answer, _, sources = "".join(map(said, pieces)).partition("\n\n---\n")
+        assert answer == ANSWER
+        assert sources.startswith("[1] [")
+        assert (last["done"], last["done_reason"], said(last)) == (True, "stop", "")
+        assert last["prompt_eval_count"] > 0 < last["eval_count"]
+        whole = client.post(path, json={"model": corpus, "stream": False} | asked).json()
+        assert (said(whole), whole["done"]) == (f"{answer}\n\n---\n{sources}", True)
+        # A request that asks nothing loads the model.
+        assert client.post(path, json={"model": corpus}).json()["done_reason"] == "load"
+
+
+def test_options_and_form_hold(server: Serving, corpus: str, module_endpoint: Endpoint) -> None:
+    asked = {"model": corpus, "stream": False, "messages": [{"role": "user", "content": QUESTION}]}
+    with server.client() as client:
+        options = {"num_predict": 70, "stop": ["on the"], "temperature": 1, "num_ctx": 100}
+        reply = client.post("/api/chat", json=asked | {"options": options}).json()
+        assert reply["message"]["content"] == ANSWER.partition("on the")[0]
+        assert module_endpoint.requests[-1].body["max_tokens"] == 70
+        assert client.post("/api/chat", json=asked | {"options": {"num_predict": -1}}).status_code == 200
+
+        def in_json(body: dict[str, Any]) -> str:
+            return (
+                asking.lines(body["messages"])
+                if asking.is_keywords(body["messages"])
+                else '{"sources": [1], "answer": {"work": "notes"}}'
+            )
+
+        module_endpoint.reply_to_body(in_json)
+        try:
+            for form in ("json", {"type": "object", "properties": {"work": {"type": "string"}}}):
+                reply = client.post("/api/chat", json=asked | {"format": form}).json()
+                assert json.loads(reply["message"]["content"]) == {"work": "notes"}
+        finally:
+            module_endpoint.reply(asking.lines)
+
+
+def test_what_is_wrong_is_said_as_ollama_says_it(server: Serving, corpus: str) -> None:
+    messages = [{"role": "user", "content": QUESTION}]
+    bad: list[tuple[str, dict[str, Any], int]] = [
+        ("/api/chat", {"model": "none", "messages": messages}, 404),
+        ("/api/generate", {"model": "none", "prompt": "a"}, 404),
+        ("/api/generate", {"model": "none"}, 404),
+        ("/api/show", {"model": "none"}, 404),
+        ("/api/chat", {"model": corpus, "messages": messages, "tools": [{"type": "function"}]}, 400),
+        ("/api/chat", {"model": corpus, "messages": [{"role": "user", "content": "a", "images": ["a"]}]}, 400),
+        ("/api/generate", {"model": corpus, "prompt": "a", "images": ["a"]}, 400),
+        ("/api/chat", {"messages": messages}, 400),
+    ]
+    with server.client() as client:
+        for path, body, status in bad:
+            reply = client.post(path, json=body)
+            assert (reply.status_code, list(reply.json())) == (status, ["error"]), reply.text
+            assert isinstance(reply.json()["error"], str)
+    with server.client("wrong") as client:
+        reply = client.get("/api/tags")
+        assert (reply.status_code, list(reply.json())) == (401, ["error"])

@@ -1,0 +1,114 @@
+"""What a caller says of how `ask` answers: instructions, tokens, a JSON schema; and a model without documents."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Database
+from tests.sql import asking
+from tests.sql.ingest import STORIES, put_all, searched_corpus, value, work
+
+REPLY = asking.lines
+QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
+SCHEMA = {
+    "type": "object",
+    "properties": {"work": {"type": "string"}, "parts": {"type": "array", "items": {"$ref": "#/$defs/Part"}}},
+    "required": ["work", "parts"],
+    "additionalProperties": False,
+    "$defs": {"Part": {"type": "object", "properties": {"number": {"type": "integer"}}}},
+}
+IN_JSON = {"work": "notes [1]", "parts": [{"number": 1}]}
+
+
+@pytest.fixture
+def corpus(db: Database, endpoint: Endpoint) -> str:
+    return asking.stories(db, endpoint)
+
+
+def test_instructions_of_any_form_reach_the_model(db: Database, endpoint: Endpoint, corpus: str) -> None:
+    told = "Speak as a pirate does.\n\n" + "Say nothing of parrots. " * 1000
+    answer, *_ = asking.ask(db, QUESTION, corpus, options={"instructions": told})
+    assert answer == asking.ANSWER
+    assert told in endpoint.requests[-1].messages[-1]["content"]
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="instructions"):
+        asking.ask(db, QUESTION, corpus, options={"instructions": "a" * 32_769})
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="of graphrag"):
+        value(db, "SELECT count(*) FROM graphrag.search('Ada', %s, options => '{\"bypass\": true}')", corpus)
+
+
+def test_an_answer_has_as_many_tokens_as_asked_for(db: Database, endpoint: Endpoint, corpus: str) -> None:
+    for tokens in (50, 60):
+        asking.ask(db, QUESTION, corpus, options={"max_answer_tokens": tokens})
+        # One of another limit is another answer.
+        assert endpoint.requests[-1].body["max_tokens"] == tokens
+
+
+def as_json(body: dict[str, Any], reply: Any) -> str:
+    return asking.lines(body["messages"]) if asking.is_keywords(body["messages"]) else json.dumps(reply)
+
+
+def test_an_answer_in_json_has_the_asked_form_and_its_sources(db: Database, endpoint: Endpoint, corpus: str) -> None:
+    endpoint.reply_to_body(lambda body: as_json(body, {"sources": [1, 9], "answer": IN_JSON}))
+    answer, citations, _, _ = asking.ask(db, QUESTION, corpus, options={"answer_schema": SCHEMA})
+    # What stands in brackets there cites nothing, and is left.
+    assert json.loads(answer) == IN_JSON
+    assert [citation["number"] for citation in citations] == [1]
+    sent = endpoint.requests[-1].body["response_format"]["json_schema"]["schema"]
+    assert sent["properties"]["answer"]["anyOf"][0]["required"] == ["work", "parts"]
+    assert sent["$defs"] == SCHEMA["$defs"]
+    assert asking.stream(db, QUESTION, corpus, options={"answer_schema": SCHEMA}) == [answer]
+
+
+def test_json_of_no_document_is_none(db: Database, endpoint: Endpoint, corpus: str) -> None:
+    endpoint.reply_to_body(lambda body: as_json(body, {"sources": [], "answer": None}))
+    answer, citations, *_ = asking.ask(db, QUESTION, corpus, options={"answer_schema": SCHEMA})
+    assert (answer, citations) == ("The documents do not answer this question.", [])
+    endpoint.reply_to_body(lambda body: as_json(body, {"sources": [], "answer": IN_JSON}))
+    with pytest.raises(psycopg.errors.DataException, match="cites none"):
+        asking.ask(db, "Which notes?", corpus, options={"answer_schema": SCHEMA})
+
+
+def test_a_schema_that_the_endpoint_refuses_costs_no_other_request_its_own(
+    db: Database, endpoint: Endpoint, corpus: str
+) -> None:
+    endpoint.reply_to_body(lambda body: as_json(body, {"sources": [1], "answer": IN_JSON}))
+    endpoint.misbehave("no_response_format", when=lambda request: "asker" in str(request.body.get("response_format")))
+    asked = SCHEMA | {"description": "asker's"}
+    answer, *_ = asking.ask(db, QUESTION, corpus, options={"answer_schema": asked})
+    assert json.loads(answer) == IN_JSON
+    asking.ask(db, "Who was Ada?", corpus)
+    assert "response_format" in endpoint.requests[-2].body
+
+
+def test_a_model_is_asked_without_documents(db: Database, endpoint: Endpoint, corpus: str) -> None:
+    endpoint.reply('{"title": "Ada\'s Notes"}')
+    history = [{"role": "user", "content": "Title this. "}]
+    options = {"bypass": True, "instructions": "Be brief.", "max_answer_tokens": 20}
+    answer, citations, usage, context = asking.ask(db, QUESTION, corpus, options=options, history=history)
+    assert (answer, citations, usage["calls"]) == ('{"title": "Ada\'s Notes"}', [], 1)
+    assert context["chunks"] == []
+    (request,) = endpoint.requests
+    # Turns of one role are one.
+    assert request.messages == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": f"Title this. {QUESTION}"},
+    ]
+    assert request.body["max_tokens"] == 20
+    assert value(
+        db, "SELECT calls FROM graphrag.estimate_ask(%s, %s, options => '{\"bypass\": true}')", QUESTION, corpus
+    )
+
+
+def test_without_a_model_neither_json_nor_a_model_is_to_be_had(db: Database) -> None:
+    corpus = searched_corpus(db)
+    put_all(db, corpus, STORIES)
+    work(db)
+    for options in ({"bypass": True}, {"answer_schema": SCHEMA}):
+        for ask in (asking.ask, asking.stream):
+            with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="no model"):
+                ask(db, QUESTION, corpus, options=options)

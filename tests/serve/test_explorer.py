@@ -133,7 +133,7 @@ def opened(browser: Any, explored: Serving) -> Iterator[Open]:
 
 
 def refuse(route: Any) -> None:
-    route.fulfill(status=504, json={"error": {"code": "57014", "message": "the request took too long", "hint": ""}})
+    route.fulfill(status=504, json={"status": 504, "code": "57014", "detail": "the request took too long", "hint": ""})
 
 
 def picture(page: Any, name: str) -> None:

@@ -69,7 +69,7 @@ def map_of(connection: Connection, corpus: str, parent: int | None) -> Graph:
     A node is a community ({id, community, title, summary, names, size}), or the entities of a type that are in none ({id, type,
     names, size}); an edge has in `count` the relationships between two groups. `names` has the three most connected members.
     The largest groups alone; `smaller` counts {groups, entities} of the others. Who sees a part of the corpus has types alone.
-    At most `MAX_COUNTED` entities and relationships are counted, the strongest.
+    At most `MAX_COUNTED` entities, the most connected, and as many relationships are counted.
     """
     members = _nodes(connection, corpus, parent, MAX_COUNTED, _NODE)
     known = {row["id"]: row for row in _headings(connection, corpus, parent)}
@@ -77,22 +77,23 @@ def map_of(connection: Connection, corpus: str, parent: int | None) -> Graph:
     group_of = {row["id"]: home.get(row["id"], row["type"]) for row in members}
     sizes = Counter(group_of.values())
     listed = sizes.most_common()
-    shown: list[int | str] = [*[group for group, _ in listed if isinstance(group, int)][:MAX_COMMUNITIES]]
-    shown += [group for group, _ in listed if isinstance(group, str)][:MAX_TYPES]
-    names: dict[int | str, list[str]] = {}
+    communities = [group for group, _ in listed if isinstance(group, int)][:MAX_COMMUNITIES]
+    types = [group for group, _ in listed if isinstance(group, str)][:MAX_TYPES]
+    shown: list[int | str] = [*communities, *types]
+    leading: dict[int | str, list[str]] = {}
     for row in members:
-        first = names.setdefault(group_of[row["id"]], [])
+        first = leading.setdefault(group_of[row["id"]], [])
         if len(first) < 3:
             first.append(row["name"])
     between: Counter[tuple[str, str]] = Counter()
     ids = {group: f"{'community' if isinstance(group, int) else 'type'} {group}" for group in shown}
+    within = "true" if parent is None else "g.source_id = ANY (%(ids)s) AND g.target_id = ANY (%(ids)s)"
     edges = rows(
         connection,
-        "SELECT g.source_id AS source, g.target_id AS target FROM graphrag.graph_edges g WHERE g.corpus = %(corpus)s"
-        " AND (%(parent)s::bigint IS NULL OR g.source_id = ANY (%(ids)s) AND g.target_id = ANY (%(ids)s)) LIMIT %(limit)s",
-        parent=parent,
+        "SELECT g.source_id AS source, g.target_id AS target FROM graphrag.graph_edges g"
+        f" WHERE g.corpus = %(corpus)s AND {within} ORDER BY g.relationship_id LIMIT %(limit)s",
         corpus=corpus,
-        ids=list(group_of),
+        ids=None if parent is None else list(group_of),
         limit=MAX_COUNTED,
     )
     for edge in edges:
@@ -106,7 +107,7 @@ def map_of(connection: Connection, corpus: str, parent: int | None) -> Graph:
         "relationships": len(edges),
         "smaller": {"groups": len(hidden), "entities": sum(hidden)},
         "nodes": [
-            {"id": ids[group], "size": sizes[group], "names": names[group]}
+            {"id": ids[group], "size": sizes[group], "names": leading[group]}
             | ({"type": group} if isinstance(group, str) else known[group] | {"id": ids[group], "community": group})
             for group in shown
         ],
@@ -377,10 +378,11 @@ def _communities(
         else "e.community_id = ANY (ARRAY(SELECT v.community_id FROM graphrag.community_overview v"
         " WHERE v.corpus = %(corpus)s AND v.parent_id = %(parent)s))"
     )
+    chosen = "true" if ids is None else "e.entity_id = ANY (%(ids)s)"
     records = rows(
         connection,
         "SELECT e.entity_id, e.community_id FROM graphrag.community_entities e"
-        f" WHERE e.corpus = %(corpus)s AND {within}{'' if ids is None else ' AND e.entity_id = ANY (%(ids)s)'}",
+        f" WHERE e.corpus = %(corpus)s AND {within} AND {chosen}",
         corpus=corpus,
         ids=None if ids is None else list(ids),
         parent=parent,

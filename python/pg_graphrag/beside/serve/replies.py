@@ -197,6 +197,7 @@ class Node(BaseModel):
     description: str | None = None
     community: int | None = None
     mention_count: int | None = None
+    hop: int | None = None
 
 
 class Edge(BaseModel):

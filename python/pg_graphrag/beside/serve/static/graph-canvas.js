@@ -9,6 +9,8 @@ const DIMMED = 2000;
 // So many edges would be one disc of their color.
 const DENSE = 1500;
 const PADDING = 28;
+// Pixels; on a phone nodes are smaller.
+const NARROW = 500;
 // Labels are sought for so many nodes in view, the most important first.
 const TRIED = 400;
 
@@ -90,8 +92,9 @@ export async function draw(element, part, layout, handlers) {
 }
 
 function insert({ id, name, color: own, group, weight, data }, place, count) {
-  const least = count > 600 ? 2.5 : count > 150 ? 4 : 6;
-  graph.addNode(String(id), { ...place, label: name, size: least + (count > 600 ? 10 : 13) * Math.sqrt(Math.min(1, weight)), color: own, group, data });
+  const [least, more] = count > 600 ? [2.5, 10] : count > 150 ? [4, 13] : [6, 13];
+  const scale = box.clientWidth < NARROW ? 0.65 : 1;
+  graph.addNode(String(id), { ...place, label: name, size: scale * (least + more * Math.sqrt(Math.min(1, weight))), color: own, group, data });
 }
 
 function connect(edges) {
@@ -111,9 +114,15 @@ export async function add(part, around) {
   const fresh = part.nodes.filter(({ id }) => !graph.hasNode(String(id)));
   const old = new Set(graph.nodes());
   const middle = graph.hasNode(around) ? graph.getNodeAttributes(around) : { x: 0, y: 0 };
+  // A fan, away from what is there.
+  const places = graph.mapNodes((_, { x, y }) => [x, y]);
+  const [left, down] = [0, 1].map((axis) => places.reduce((sum, one) => sum + one[axis] / places.length, 0));
+  const away = Math.atan2(middle.y - down, middle.x - left);
+  const wide = Math.min(2 * Math.PI * (1 - 1 / (fresh.length + 1)), 0.6 * fresh.length);
   fresh.forEach((node, index) => {
-    const angle = (2 * Math.PI * index) / fresh.length;
-    insert(node, { x: middle.x + 60 * Math.cos(angle), y: middle.y + 60 * Math.sin(angle) }, graph.order);
+    const angle = away + wide * (fresh.length > 1 ? index / (fresh.length - 1) - 0.5 : 0);
+    const far = Math.max(110, 13 * fresh.length) * (index % 2 ? 0.75 : 1);
+    insert(node, { x: middle.x + far * Math.cos(angle), y: middle.y + far * Math.sin(angle) }, graph.order);
   });
   connect(part.edges);
   rank();
@@ -295,8 +304,10 @@ export function scene({ isWhole = false } = {}) {
     const node = view(id);
     if (isThere(node)) nodes.push(node);
   }
-  pencil.font = `${FONT}px ${theme.font}`;
-  const measure = (text, isStrong) => pencil.measureText(text).width * (isStrong ? 1.08 : 1);
+  const measure = (text, isStrong) => {
+    pencil.font = `${isStrong ? "600 " : ""}${FONT}px ${theme.font}`;
+    return pencil.measureText(text).width;
+  };
   const strong = new Set(important);
   const isQuiet = hovered && isSmall();
   // Small nodes among many have a label when one comes nearer.

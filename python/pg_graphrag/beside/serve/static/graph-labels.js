@@ -22,12 +22,13 @@ export function arrange(labels, nodes, { width, height, measure, most = 70 }) {
   return taken;
 }
 
-// Right of the node, left, below, above.
+// Right of the node, left, below, above, and between these.
 const spots = ({ x, y, radius }, { width, height }) => [
   { left: x + radius + GAP, top: y - height / 2 },
   { left: x - radius - GAP - width, top: y - height / 2 },
   { left: x - width / 2, top: y + radius + GAP / 2 },
   { left: x - width / 2, top: y - radius - GAP / 2 - height },
+  ...[[1, 1], [1, -1], [-1, 1], [-1, -1]].map(([right, down]) => ({ left: x + right * (0.7 * radius + GAP) - (right < 0 ? width : 0), top: y + down * (0.7 * radius + GAP) - (down < 0 ? height : 0) })),
 ];
 const isWithin = ({ left, top }, size, width, height) => left >= 2 && top >= 2 && left + size.width <= width - 2 && top + size.height <= height - 2;
 const inside = ({ left, top }, size, width, height) => ({ left: Math.max(2, Math.min(left, width - 2 - size.width)), top: Math.max(2, Math.min(top, height - 2 - size.height)) });

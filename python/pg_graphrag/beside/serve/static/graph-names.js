@@ -42,6 +42,8 @@ export function nameBox({ name, label, value = "", required = false, onchoose, o
     }
     if (!input.isConnected || document.activeElement !== input) return;
     onhits?.(hits);
+    // Nothing is left to choose, and the list would lie upon the button.
+    if (hits.length === 1 && hits[0].name === text) return close();
     active = -1;
     list.replaceChildren(...hits.map((hit, index) => h("li", { role: "option", id: `${list.id}-${index}`, "aria-selected": "false", onpointerdown: (event) => { event.preventDefault(); choose(index); } },
       h("span", { class: "grow" }, ...marked(hit.name, text)), h("span", { class: "soft small" }, hit.type))));

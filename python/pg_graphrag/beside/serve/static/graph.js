@@ -99,7 +99,7 @@ function build(main) {
   const chips = h("div", { id: "groups" });
   const said = h("div", { class: "said small soft", id: "legend", role: "status" });
   const list = h("div", { class: "side", id: "side" });
-  const root = h("div", { class: "graph" }, h("div", { class: "stage" }, toolbar, drawing, chips, said), list);
+  const root = h("div", { class: "graph" }, h("div", { class: "stage" }, h("h1", { class: "visually-hidden" }, t("Graph")), toolbar, drawing, chips, said), list);
   root.addEventListener("pointerdown", ({ target }) => { if (!menu.contains(target)) menu.open = false; });
   frame = { root, menu: $("#view-menu", menu), finder: $("input", finder), drawing, chips, said, list };
   main.replaceChildren(root);
@@ -148,8 +148,12 @@ async function open(wanted) {
       // The list is there.
       if (turn === turns) frame.said.replaceChildren(refusal(error, () => open(read(place()))));
     }
-    if (turn !== turns) return null;
-    return await adjust(wanted);
+    if (turn !== turns || !frame) return null;
+    // Somebody may have chosen something meanwhile.
+    const now = read(place());
+    await adjust(now.key === wanted.key ? now : wanted);
+    canvas.choose(state.chosen ?? null);
+    return null;
   } catch (error) {
     if (turn === turns && frame) await fail(error, wanted);
     return null;
@@ -190,7 +194,7 @@ async function overview(wanted) {
   map.nodes = map.nodes.map((node) => ({ ...node, label: node.type === undefined ? side.communityName(node) : node.type || t("Without a type") }));
   const shared = { title, own, map, canGroup, isMap };
   if (isMap) {
-    return { ...shared, kind: "map", part: map, drawn: strongest(map), said: t("{entities} entities and {relationships} relationships, as groups of those that belong together. Press one to open it. Of their connections the strongest are drawn.", map) };
+    return { ...shared, kind: "map", part: map, drawn: strongest(map), said: t("{entities} entities and {relationships} relationships, in groups that open. The strongest connections are drawn.", map) };
   }
   const part = await get("/api/graph", { limit: wanted.limit, community });
   const isAll = part.nodes.length >= map.entities;
@@ -206,10 +210,11 @@ function strongest({ nodes, edges }) {
   for (const edge of edges) {
     const ends = [edge.source, edge.target];
     const kinds = ends.filter((id) => isType.has(id)).length;
-    const short = ends.some((id) => (counts.get(`${id} ${kinds}`) ?? 0) < (kinds ? 1 : CONNECTED));
-    if (!short) continue;
+    // Nearly all communities have most to do with the concepts in none: of these connections, the types' own count.
+    const own = kinds === 1 ? ends.filter((id) => isType.has(id)) : ends;
+    if (!own.some((id) => (counts.get(id) ?? 0) < CONNECTED)) continue;
     drawn.push(edge);
-    for (const id of ends) counts.set(`${id} ${kinds}`, (counts.get(`${id} ${kinds}`) ?? 0) + 1);
+    for (const id of own) counts.set(id, (counts.get(id) ?? 0) + 1);
   }
   return drawn;
 }
@@ -246,8 +251,8 @@ function toDraw({ nodes, edges }) {
   // A type may be a thousand times as large as a community.
   const weight = (node) => (isMap ? Math.log(1 + node.size) ** 3 : node.degree);
   const largest = Math.max(1, ...[...state.nodes.values()].map(weight));
-  // The count is seen, however long the name is.
-  const label = (node) => `${short(node.type === undefined ? node.title || node.names.slice(0, 2).join(", ") : node.label, 26)} · ${node.size.toLocaleString()}`;
+  // The count is seen, however long the name is; a title without a model is a list of names.
+  const label = (node) => `${short(node.type === undefined ? (node.title || node.names[0]).split(", ")[0] : node.label, innerWidth < 860 ? 15 : 24)} · ${node.size.toLocaleString()}`;
   return {
     nodes: nodes.map((node) => ({ id: node.id, name: isMap ? label(node) : node.name, color: colorOf(node), group: state.groups.of(node).id, weight: weight(node) / largest, data: node })),
     edges: edges.map((edge) => ({ source: edge.source, target: edge.target, weight: Number(edge.count ?? edge.weight ?? 1), label: edge.count?.toLocaleString() })),
@@ -267,6 +272,7 @@ function regroup() {
     const names = new Map((state.map?.nodes ?? []).filter((node) => node.community !== undefined).map((node) => [node.community, node.label]));
     state.groups = groupBy([...state.nodes.values()], colorKind(), (id) => names.get(id) ?? t("Community {number}", { number: String(id) }));
   }
+  frame.chips.classList.toggle("few", state.groups.groups.length < 4);
   frame.chips.replaceChildren(legend(state.groups.groups, state.hidden, () => canvas.hide(state.hidden)));
 }
 
@@ -333,6 +339,7 @@ function renderSide() {
   frame.found = h("div");
   frame.entities = h("div");
   frame.list.replaceChildren(...[
+    h("h2", { class: "visually-hidden" }, state.title || t("Overview")),
     state.title ? side.trail(home, [state.title]) : null,
     own?.summary ? h("div", { class: "card" }, h("h3", {}, state.title), h("p", { class: "small lines" }, own.summary)) : null,
     kind === "why" ? side.whyCards(state.answered, openPassage, { cited: COLORS[1], other: GREY }) : null,

@@ -27,7 +27,8 @@ const layouts = () => ({ force, circle, rings, groups, line });
 
 onmessage = ({ data: { number, layout, nodes, edges, width, height } }) => {
   const isPinned = nodes.some((node) => node.isFixed);
-  let places = isPinned ? force(nodes, edges) : (layouts()[layout] ?? force)(nodes, edges);
+  // What is new around a fixed node has its place already, and is only pushed off the others.
+  let places = isPinned ? nodes.map(({ x, y }) => ({ x, y })) : (layouts()[layout] ?? force)(nodes, edges);
   if (!isPinned) {
     if (layout === "force") places = spread(places);
     places = fit(places, width, height, layout === "force" || layout === "groups");
@@ -36,7 +37,7 @@ onmessage = ({ data: { number, layout, nodes, edges, width, height } }) => {
   postMessage({ number, positions: Object.fromEntries(nodes.map(({ id }, index) => [id, places[index]])) });
 };
 
-// Who is connected comes near each other: ForceAtlas2. Fixed nodes stay.
+// Who is connected comes near each other: ForceAtlas2.
 function force(nodes, edges) {
   if (!self.module) {
     self.module = {};
@@ -45,7 +46,7 @@ function force(nodes, edges) {
   const iterate = self.module.exports;
   const places = new Map(nodes.map(({ id }, index) => [id, index * NODE]));
   const matrix = new Float32Array(nodes.length * NODE);
-  nodes.forEach(({ x, y, isFixed }, index) => matrix.set([x, y, 0, 0, 0, 0, 1, 1, 1, isFixed ? 1 : 0], index * NODE));
+  nodes.forEach(({ x, y }, index) => matrix.set([x, y, 0, 0, 0, 0, 1, 1, 1, 0], index * NODE));
   const links = new Float32Array(edges.length * EDGE);
   edges.forEach(([source, target, weight], index) => {
     const strength = Math.log2(1 + weight);
@@ -53,9 +54,8 @@ function force(nodes, edges) {
     matrix[places.get(target) + MASS] += strength;
     links.set([places.get(source), places.get(target), strength], index * EDGE);
   });
-  const isPinned = nodes.some((node) => node.isFixed);
   const settings = { ...SETTINGS, barnesHutOptimize: nodes.length > 500 };
-  const steps = isPinned ? 60 : nodes.length > 1000 ? 150 : nodes.length > 200 ? 300 : 600;
+  const steps = nodes.length > 1000 ? 150 : nodes.length > 200 ? 300 : 600;
   for (let step = 0; step < steps; step++) iterate(settings, matrix, links);
   return nodes.map((_, index) => ({ x: matrix[index * NODE], y: matrix[index * NODE + 1] }));
 }

@@ -46,6 +46,11 @@ class Job:
         """Whether an endpoint was so often too busy for what the job is of that it may be so for one text alone."""
         return int(self.payload.get("busy", 0)) >= BUSY_TIMES
 
+    @property
+    def has_many_faults(self) -> bool:
+        """Whether an endpoint failed so often about what the job is of that it may fail at one text alone."""
+        return int(self.payload.get("faults", 0)) >= BUSY_TIMES
+
 
 def queue(db: Database, kind: str, corpus_id: int) -> None:
     """Queue a job, unless there is one already."""

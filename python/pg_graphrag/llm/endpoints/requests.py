@@ -99,11 +99,17 @@ class ModelsRequest:
 Request = ChatRequest | EmbedRequest | RerankRequest | ModelsRequest
 
 
+def chat_probe(role: str, length: int = 0) -> ChatRequest:
+    """Return a request that no chat model stumbles over, of at least so many characters."""
+    content = f"Say OK.{f' {PROBE}' * (length // 5)}"
+    messages = ({"role": "user", "content": content},)
+    return ChatRequest(role, messages, lambda text, _: text, cacheable=False, max_tokens=PROBE_TOKENS)
+
+
 def probe_of(request: Request) -> ChatRequest | RerankRequest | None:
     """Return a request that no endpoint stumbles over, to the model of another; None where that is not known to be of a text."""
     if isinstance(request, ChatRequest):
-        messages = ({"role": "user", "content": "Say OK."},)
-        return ChatRequest(request.role, messages, lambda text, _: text, cacheable=False, max_tokens=PROBE_TOKENS)
+        return chat_probe(request.role)
     if isinstance(request, RerankRequest):
         return RerankRequest(request.provider, request.model, PROBE, (PROBE,))
     return None

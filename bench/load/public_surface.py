@@ -177,6 +177,12 @@ PAGES: dict[str, Callable[[Connection], object]] = {
         graph_parts.overview(connection, CORPUS, 500, community["id"])
         for community in graph_parts.communities(connection, CORPUS, None, 1)
     ],
+    "graph_parts.map_of": lambda connection: graph_parts.map_of(connection, CORPUS, None),
+    "graph_parts.names": lambda connection: graph_parts.names(connection, CORPUS, "ann", 8),
+    "graph_parts.community": lambda connection: [
+        graph_parts.community(connection, CORPUS, community["id"])
+        for community in graph_parts.communities(connection, CORPUS, None, 1)
+    ],
     "graph_parts.communities": lambda connection: graph_parts.communities(connection, CORPUS, None, 50),
     "graph_parts.entity": lambda connection: graph_parts.entity(
         GraphRAG(connection, CORPUS),
@@ -195,6 +201,11 @@ PAGES: dict[str, Callable[[Connection], object]] = {
     "reading.document": lambda connection: reading.document(
         connection, CORPUS, _number(connection, _DOCUMENT), 0, 5000
     ),
+    "reading.documents by size": lambda connection: reading.documents(
+        connection, CORPUS, status="indexed", sort="size", is_descending=True, offset=50
+    ),
+    "reading.keys": lambda connection: reading.keys(connection, CORPUS, [_number(connection, _DOCUMENT)]),
+    "reading.places": lambda connection: reading.places(connection, [(_number(connection, _DOCUMENT), "pump")]),
     "reading.place": lambda connection: reading.place(connection, CORPUS, _number(connection, _DOCUMENT), "pump"),
     "reading.curations": lambda connection: reading.curations(connection, CORPUS, None, 50),
     "export, plot": lambda connection: list(stream(connection, CORPUS)),

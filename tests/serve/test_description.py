@@ -90,7 +90,7 @@ def test_every_route_wants_a_token_and_says_so_in_its_form(server: Serving, desc
         path for path, _ in routes
     }
     with server.client(None) as client:
-        for (path, method), headers in product([*routes, ("/docs", "get")], ({}, {"cookie": "pg_graphrag_session=x"})):
+        for (path, method), headers in product(routes, ({}, {"cookie": "pg_graphrag_session=x"})):
             reply = client.request(method, re.sub(r"\{\w+\}", "1", path), headers=headers)
             assert reply.status_code == 401, (method, path)
             if path.startswith("/v1/"):

@@ -165,7 +165,7 @@ def test_a_map_counts_each_entity_and_what_connects_its_groups(server: Serving) 
         assert client.get("/api/graph/communities/999999").status_code == 404
 
 
-def test_names_are_completed_also_where_they_are_misspelled(server: Serving) -> None:
+def test_names_are_completed(server: Serving) -> None:
     with server.client() as client:
 
         def names(text: str) -> list[str]:
@@ -174,8 +174,6 @@ def test_names_are_completed_also_where_they_are_misspelled(server: Serving) -> 
         assert names("enigma")[:2] == ["Enigma", "Enigma machine"]
         assert names("LOVE") == ["Ada Lovelace"]
         assert names("machine")[0] == "Enigma machine"
-        assert names("Allan Turing") == ["Alan Turing"]
-        assert names("Blechley Park") == ["Bletchley Park"]
         assert names("100%_") == names("q") == []
         assert len(client.get("/api/graph/names", params={"text": "a", "limit": 3}).json()) == 3
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -14,7 +15,7 @@ from pg_graphrag.beside.serve.settings import Limits
 from pg_graphrag.ground.errors import GraphRAGError
 
 from tests.runtime.cluster import Database
-from tests.serve.serving import OWNER, TOKEN, Serving, serving
+from tests.serve.serving import OWNER, TOKEN, Serving, logged, serving
 
 PASSWORD = "a long and quiet afternoon"
 ANN = Caller("Ann")
@@ -191,14 +192,57 @@ def test_what_the_file_may_not_say_is_refused(tmp_path: Path, text: str, says: s
         read_callers(file)
 
 
-def test_guessing_takes_as_long_for_a_name_that_there_is_not() -> None:
+def test_neither_a_wrong_password_nor_a_wrong_name_is_let_in() -> None:
     who = Callers({}, by_password={"Ann": (ANN, password_hash(PASSWORD))})
-    results: list[Caller | None] = []
-    threads = [
-        threading.Thread(target=lambda n=name: results.append(who.by_name(n, "wrong"))) for name in ("Ann", "Bob")
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [None, None]
+    assert [who.by_name(name, "wrong") for name in ("Ann", "Bob")] == [None, None]
+
+
+def test_other_cookies_of_the_host_disturb_no_session(server: Serving) -> None:
+    with server.client() as client:
+        client.post("/api/session")
+        value = cookies_of(client)[server.cookie]
+    with server.client(None, headers={"cookie": f'prefs={{"a":1}}; {server.cookie}={value}'}) as browser:
+        assert browser.get("/api/session").status_code == 200
+
+
+def test_a_proxys_own_authorization_is_no_token(server: Serving) -> None:
+    with server.client(None, headers={"authorization": "Basic eDp5"}) as browser:
+        right = {"name": "Ann", "password": PASSWORD}
+        assert browser.post("/api/sign-in/password", json=right).status_code == 200
+        assert browser.post("/api/session").status_code in (400, 403)
+
+
+def test_behind_a_proxy_failures_are_counted_by_its_clients(module_db: Database) -> None:
+    who = Callers({_hash(TOKEN): OWNER}, by_password={"Ann": (ANN, password_hash(PASSWORD))})
+    origins = ("https://rag.example.com",)
+    with (
+        serving(module_db.url, who, origins=origins, limits=Limits(failures=2)) as server,
+        server.client(None) as proxy,
+    ):
+
+        def sign_in(address: str, password: str) -> int:
+            headers = {"host": "rag.example.com", "x-forwarded-for": f"203.0.113.9, {address}"}
+            body = {"name": "Ann", "password": password}
+            return proxy.post("/api/sign-in/password", json=body, headers=headers).status_code
+
+        assert [sign_in("198.51.100.1", "wrong") for _ in range(3)] == [401, 401, 429]
+        assert sign_in("198.51.100.2", PASSWORD) == 200
+        # A network of IPv6 is one client.
+        assert [sign_in(f"2001:db8::{number}", "wrong") for number in range(1, 4)] == [401, 401, 429]
+        assert sign_in("2001:db8:0:1::1", PASSWORD) == 200
+
+
+def test_what_a_stranger_says_forges_no_line_of_the_log(server: Serving) -> None:
+    with logged() as lines, server.client(None) as browser:
+        browser.get("/api/sign-in/provider/back?error=a&error_description=x%0Aforged")
+    assert not [line for text in lines for line in text.splitlines() if line.startswith("forged")]
+
+
+def test_a_place_that_is_no_place_of_the_page_is_dropped(server: Serving) -> None:
+    assert through_the_provider(server, "kim", "token=of-somebody").headers["location"] == "/#"
+
+
+def test_the_server_starts_without_the_extra_of_providers() -> None:
+    blocked = "import sys; sys.modules.update(dict.fromkeys(('authlib', 'itsdangerous', 'joserfc')))"
+    code = f"{blocked}; import pg_graphrag.beside.serve.app"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr == ""

@@ -14,7 +14,7 @@ from pg_graphrag.beside.client import Answer
 from pg_graphrag.beside.serve import answers
 from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.http_errors import Refusal
-from pg_graphrag.beside.serve.service import Service, while_connected
+from pg_graphrag.beside.serve.service import Service, address_of, while_connected
 from pg_graphrag.ground.bounds import MAX_TURNS
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.lenient_json import objects
@@ -130,7 +130,7 @@ async def reply(
     ask = service.ask if streams else partial(_whole, service)
     items = ask(caller, corpus, question, arguments)
     answer = _answer(
-        items, request, _address(connection, service.settings.origins), corpus, request.with_sources or with_sources
+        items, request, address_of(connection, service.settings), corpus, request.with_sources or with_sources
     )
 
     async def begun() -> str | Outcome:
@@ -291,16 +291,15 @@ def _document_address(address: str, corpus: str, document_id: int, text: str | N
     return f"{address}/#/{quote(corpus, safe='')}/document/{document_id}{place}"
 
 
-def _address(request: Request, origins: Sequence[str]) -> str:
-    return origins[0].rstrip("/") if origins else f"{request.url.scheme}://{request.url.netloc}"
-
-
 def _parts(name: str) -> tuple[str, str, bool]:
     """Return (corpus, mode or bypass, whether sources stand in the text) of a model's name."""
     name = name.removesuffix(f":{LATEST}")
     bare = name.removesuffix(f":{SOURCES}")
     corpus, colon, mode = bare.rpartition(":")
     corpus, mode = (corpus, mode) if colon and mode in (*MODES, BYPASS) else (bare, "hybrid")
+    if not corpus:
+        # To the service no name is the server's own corpus.
+        raise _no_model(name)
     return corpus, mode, bare != name
 
 

@@ -19,8 +19,6 @@ MAX_HOPS = 6
 MAX_COMMUNITIES = 60
 MAX_TYPES = 12
 MAX_COUNTED = 200_000
-# Names that share fewer of their trigrams are others, not misspelled.
-LEAST_ALIKE = 0.4
 
 Graph = dict[str, Any]
 
@@ -37,10 +35,12 @@ def overview(connection: Connection, corpus: str, limit: int, community: int | N
     is_described = limit <= MAX_DESCRIBED
     # Who is in a community is known only afterwards.
     read = limit if type is None else MAX_COUNTED
-    nodes = _nodes(connection, corpus, community, read, _DESCRIBED if is_described else _NODE, type)
+    nodes = _nodes(connection, corpus, community, read, _DESCRIBED if is_described and type is None else _NODE, type)
     if type is not None:
         home = _communities(connection, corpus, None, community)
         nodes = [node for node in nodes if node["id"] not in home][:limit]
+        if is_described:
+            _describe(connection, corpus, nodes)
     return _with_edges(connection, corpus, nodes, parent=community, is_described=is_described)
 
 
@@ -61,6 +61,20 @@ def _nodes(
         type=type,
         limit=limit,
     )
+
+
+def _describe(connection: Connection, corpus: str, nodes: list[dict[str, Any]]) -> None:
+    """Add their descriptions to nodes."""
+    described = rows(
+        connection,
+        "SELECT n.entity_id AS id, n.description FROM graphrag.graph_nodes n"
+        " WHERE n.corpus = %(corpus)s AND n.entity_id = ANY (%(ids)s)",
+        corpus=corpus,
+        ids=[node["id"] for node in nodes],
+    )
+    by_id = {row["id"]: row["description"] for row in described}
+    for node in nodes:
+        node["description"] = by_id.get(node["id"])
 
 
 def map_of(connection: Connection, corpus: str, parent: int | None) -> Graph:
@@ -148,11 +162,9 @@ def community(connection: Connection, corpus: str, number: int) -> dict[str, Any
 
 def names(connection: Connection, corpus: str, text: str, limit: int) -> list[dict[str, Any]]:
     """Return entities {id, name, type, degree} by a part of their name: the name itself, then names that begin so, that have a
-    word which begins so, that have it anywhere; where these are few, those that are spelled alike, of the `MAX_NODES` most
-    connected. In each the most connected first.
+    word which begins so, that have it anywhere. In each the most connected first. search_entities() knows rough names.
     """
-    sought = " ".join(text.casefold().split())
-    found = rows(
+    return rows(
         connection,
         f"SELECT {_NODE} FROM graphrag.graph_nodes n WHERE n.corpus = %(corpus)s"
         " AND pg_catalog.strpos(pg_catalog.lower(n.name), pg_catalog.lower(%(text)s)) > 0"
@@ -162,31 +174,9 @@ def names(connection: Connection, corpus: str, text: str, limit: int) -> list[di
         "          n.degree DESC, n.entity_id"
         " LIMIT %(limit)s",
         corpus=corpus,
-        text=sought,
+        text=" ".join(text.split()),
         limit=limit,
     )
-    if len(found) == limit or len(sought) < 3:
-        return found
-    parts = _trigrams(sought)
-    seen = {row["id"] for row in found}
-    alike = [
-        (likeness, row)
-        for row in _nodes(connection, corpus, None, MAX_NODES, _NODE)
-        if row["id"] not in seen and (likeness := _likeness(parts, row["name"].casefold())) >= LEAST_ALIKE
-    ]
-    alike.sort(key=lambda pair: (-pair[0], -pair[1]["degree"], pair[1]["id"]))
-    return found + [row for _, row in alike[: limit - len(found)]]
-
-
-def _trigrams(text: str) -> set[str]:
-    words = "".join(letter if letter.isalnum() else " " for letter in text).split()
-    return {padded[at : at + 3] for word in words for padded in [f"  {word} "] for at in range(len(padded) - 2)}
-
-
-def _likeness(parts: set[str], name: str) -> float:
-    """Return how many trigrams two names share: 0 to 1."""
-    others = _trigrams(name)
-    return len(parts & others) / max(1, len(parts | others))
 
 
 def communities(connection: Connection, corpus: str, parent: int | None, limit: int) -> list[dict[str, Any]]:

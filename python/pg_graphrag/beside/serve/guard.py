@@ -1,14 +1,15 @@
 """What every request passes before anything reads it: host, origin, size, caller, rate. And what every reply carries."""
 
+import ipaddress
 import logging
 import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pg_graphrag.beside.serve.callers import Caller, Callers, Session
@@ -27,7 +28,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _NO_TOKEN = "this request has no token"
 _SAFE = frozenset(("GET", "HEAD"))
 # What a browser needs before it can show a token.
-_PUBLIC = ("/static/", "/healthz", "/readyz", "/api/sign-in")
+_PUBLIC = ("/static/", "/healthz", "/readyz", "/docs", "/api/sign-in")
 _MAX_BUCKETS = 10_000
 _ORIGIN_HINT = "Start it with --origin for its public address."
 # No inline script, nothing of other hosts, no frame around the page.
@@ -100,7 +101,7 @@ class Guard:
             # Never the query: it is what people ask. Names of callers are the server's own words.
             seconds = time.monotonic() - start
             log.info(
-                "%s %s %s %d %.0f ms", name, scope["method"], _printable(scope["path"]), reply.status, 1000 * seconds
+                "%s %s %s %d %.0f ms", name, scope["method"], printable(scope["path"]), reply.status, 1000 * seconds
             )
 
     async def _run(self, caller: Caller, scope: Scope, receive: Receive, reply: "_Reply") -> None:
@@ -126,7 +127,7 @@ class Guard:
         path = scope["path"]
         if scope["method"] in _SAFE and (path == "/" or path.startswith(_PUBLIC)):
             return None
-        if path == PASSWORD_PATH and "authorization" not in headers:
+        if path == PASSWORD_PATH and bearer_token(headers) is None:
             # Who has no token yet. Pages of other origins are refused above; a right password gives the attempt back.
             self._allow_failure(scope)
             return None
@@ -151,10 +152,8 @@ class Guard:
             raise Refusal(403, "28000", "requests of other origins are refused", _ORIGIN_HINT)
 
     def _identify(self, scope: Scope, headers: Mapping[str, str]) -> tuple[Caller, Session | None]:
-        # Basic and others are a proxy's own.
-        kind, _, token = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer":
-            if (caller := self._callers.by_token(token.strip())) is not None:
+        if (token := bearer_token(headers)) is not None:
+            if (caller := self._callers.by_token(token)) is not None:
                 return caller, None
             self._allow_failure(scope)
             raise _unauthorized("the token is not known")
@@ -165,12 +164,29 @@ class Guard:
             return session.caller, session
         raise _unauthorized(_NO_TOKEN)
 
+    def _origin_of(self, scope: Scope) -> str:
+        """Return whose failures are counted together: an address, of IPv6 its network of 64 bits.
+
+        Behind a reverse proxy on this machine, or one that the file of callers names, it is that of the proxy's client.
+        """
+        address = _address(scope)
+        forwarded = _headers(scope).get("x-forwarded-for", "").rpartition(",")[2].strip()
+        try:
+            peer = ipaddress.ip_address(address)
+            is_proxy = (peer.is_loopback and self._settings.origins) or (
+                self._callers.proxy is not None and any(peer in network for network in self._callers.proxy.networks)
+            )
+            client = ipaddress.ip_address(forwarded) if is_proxy and forwarded else peer
+        except ValueError:
+            return address
+        return str(client if client.version == 4 else ipaddress.ip_network((client, 64), strict=False))
+
     def _allow_failure(self, scope: Scope) -> None:
         """Count an attempt to sign in against its address."""
-        self._allow("address", _address(scope), self._limits.failures / 60, self._limits.failures)
+        self._allow("address", self._origin_of(scope), self._limits.failures / 60, self._limits.failures)
 
     def _give_back(self, scope: Scope) -> None:
-        bucket = self._buckets.get(("address", _address(scope)))
+        bucket = self._buckets.get(("address", self._origin_of(scope)))
         if bucket is not None:
             bucket.left += 1
 
@@ -269,6 +285,12 @@ def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
+def bearer_token(headers: Mapping[str, str]) -> str | None:
+    """Return the token that a request shows; None without. Basic and others are a proxy's own."""
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else None
+
+
 def _address(scope: Scope) -> str:
     return scope["client"][0] if scope.get("client") else ""
 
@@ -280,13 +302,9 @@ def cookie_name(settings: Settings) -> str:
 
 def cookie_of(headers: Mapping[str, str], settings: Settings) -> str | None:
     """Return the session's cookie of a request, of its headers (lower-case names); None where there is none."""
-    try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(cookie_name(settings))
-    except CookieError:
-        return None
-    return morsel.value if morsel is not None else None
+    return cookie_parser(headers.get("cookie", "")).get(cookie_name(settings))
 
 
-def _printable(path: str) -> str:
-    """Return a path that cannot forge a line of the log."""
+def printable(path: str) -> str:
+    """Return a stranger's text that cannot forge a line of the log: its first 200 characters."""
     return "".join(character if character.isprintable() else "?" for character in path[:200])

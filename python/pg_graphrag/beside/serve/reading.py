@@ -113,7 +113,7 @@ def documents(
     """Return {documents, total, next} without their text: of those with numbers above `after`, `limit` from `offset`.
 
     `text`: part of key or title; `prefix`: what the key begins with; `metadata`: what theirs contain. `total` counts all
-    of these. `next` is the last number, while there are more.
+    of these. `next` is the last number, while there are more, in the order of numbers; other orders go on by `offset`.
     """
     direction = "DESC" if is_descending else "ASC"
     records = rows(
@@ -129,10 +129,10 @@ def documents(
                AND pg_catalog.starts_with(d.source_key, %(prefix)s) AND d.metadata @> %(metadata)s
         )
         SELECT d.id AS document_id, d.source_key, d.title, d.status, d.error, d.metadata,
-               pg_catalog.char_length(d.content) AS characters, d.updated_at, (SELECT pg_catalog.count(*) FROM found) AS total
-          FROM found
-          JOIN graphrag.documents d USING (id)
-         WHERE found.place > %(offset)s AND found.place <= %(offset)s + %(limit)s
+               pg_catalog.char_length(d.content) AS characters, d.updated_at, t.total
+          FROM (SELECT pg_catalog.count(*) AS total FROM found) t
+          LEFT JOIN (found JOIN graphrag.documents d USING (id))
+                 ON found.place > %(offset)s AND found.place <= %(offset)s + %(limit)s
          ORDER BY found.place
         """,
         corpus=corpus,
@@ -144,11 +144,12 @@ def documents(
         metadata=Jsonb(dict(metadata or {})),
         offset=offset,
     )
-    total = records[0]["total"] if records else 0
-    for record in records:
+    total = records[0]["total"]
+    listed = [record for record in records if record["document_id"] is not None]
+    for record in listed:
         del record["total"]
-    has_more = offset + len(records) < total
-    return {"documents": records, "total": total, "next": records[-1]["document_id"] if has_more else None}
+    goes_on = sort == "number" and not is_descending and offset + len(listed) < total
+    return {"documents": listed, "total": total, "next": listed[-1]["document_id"] if listed and goes_on else None}
 
 
 def document(connection: Connection, corpus: str, document_id: int, offset: int, limit: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
@@ -86,6 +87,14 @@ class Service:
             raise Refusal(
                 403, "42501", f"{caller.name} may not {right}", "The server's file of callers gives this right."
             )
+
+
+def address_of(request: Request, settings: Settings) -> str:
+    """Return this server's address as the caller has it: of `--origin` that of his host, else the first."""
+    origins = [origin.rstrip("/") for origin in settings.origins]
+    host = request.headers.get("host", "").lower()
+    same = [origin for origin in origins if urlsplit(origin).netloc.lower() == host]
+    return (same or origins or [f"{request.url.scheme}://{request.url.netloc}"])[0]
 
 
 async def caller_of(request: Request) -> Caller:

@@ -18,7 +18,7 @@ class Limits:
     calls : int
         Requests of a caller at work at a time.
     failures : int
-        Requests a minute with a wrong token, of an address.
+        Requests a minute with a wrong token or password, of an address.
     seconds, ask_seconds : float
         Time of a request, and of one that asks a model.
     wait : float

@@ -10,14 +10,13 @@ from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.sessions import SessionMiddleware
 from starlette.routing import Route
 
 from pg_graphrag.beside.serve import replies
 from pg_graphrag.beside.serve.callers import SESSION_SECONDS, Caller, Provider
-from pg_graphrag.beside.serve.guard import PASSWORD_PATH, cookie_name
+from pg_graphrag.beside.serve.guard import PASSWORD_PATH, bearer_token, cookie_name, cookie_of, printable
 from pg_graphrag.beside.serve.http_errors import Refusal
-from pg_graphrag.beside.serve.service import Service, caller_of
+from pg_graphrag.beside.serve.service import Service, address_of, caller_of
 
 log = logging.getLogger("pg_graphrag.beside.serve")
 
@@ -53,11 +52,11 @@ def router(service: Service) -> APIRouter:
     @routes.post("/session", response_model=replies.Begun)
     async def begin_session(request: Request, response: Response) -> dict[str, str]:
         """Give a browser that shows a token a cookie in its place. A session of the same caller goes on."""
-        if "authorization" not in request.headers:
+        if bearer_token(request.headers) is None:
             # Who a proxy vouches for, it vouches for with every request.
             raise Refusal(400, "28000", "a session begins with a token", "Send the header Authorization: Bearer TOKEN.")
         caller = await caller_of(request)
-        session = callers.session(request.cookies.get(cookie_name(service.settings), ""))
+        session = callers.session(cookie_of(request.headers, service.settings) or "")
         if session is not None and session.caller == caller:
             return {"csrf": session.csrf}
         return {"csrf": _begin(service, caller, response)}
@@ -66,7 +65,7 @@ def router(service: Service) -> APIRouter:
     def end_session(request: Request, response: Response) -> dict[str, str]:
         """End a browser's session."""
         name = cookie_name(service.settings)
-        callers.end_session(request.cookies.get(name, ""))
+        callers.end_session(cookie_of(request.headers, service.settings) or "")
         response.delete_cookie(name, path="/")
         return {"status": "ended"}
 
@@ -88,8 +87,10 @@ def with_provider(service: Service, provider: Provider) -> Starlette:
     from authlib.integrations.starlette_client import OAuth, OAuthError
     from httpx2 import HTTPError
     from joserfc.errors import JoseError
+    from starlette.middleware.sessions import SessionMiddleware
 
-    failures = (OAuthError, JoseError, HTTPError)
+    # The last three: what answers at the issuer's address is no provider.
+    failures = (OAuthError, JoseError, HTTPError, ValueError, RuntimeError, KeyError)
     oauth = OAuth()
     oauth.register(
         "provider",
@@ -103,15 +104,14 @@ def with_provider(service: Service, provider: Provider) -> Starlette:
 
     def refused(reason: str, error: object) -> Response:
         # The page says it in words; what the provider said is for the operator.
-        log.warning("sign-in at %s: %s: %s", provider.issuer, type(error).__name__, error)
+        log.warning("sign-in at %s: %s: %s", provider.issuer, type(error).__name__, printable(str(error)))
         return RedirectResponse(f"/#refused={reason}", 303)
 
     async def begin(request: Request) -> Response:
-        # Where in the page one was: it is only ever put behind "/#".
-        request.session["place"] = request.query_params.get("place", "")[:_MAX_PLACE]
-        origin = (
-            settings.origins[0].rstrip("/") if settings.origins else str(request.base_url.replace(path="")).rstrip("/")
-        )
+        # Where in the page one was: it is only ever put behind "/#", and never a token.
+        place = request.query_params.get("place", "")[:_MAX_PLACE]
+        request.session["place"] = place if place.startswith("/") else ""
+        origin = address_of(request, settings)
         try:
             reply: Response = await oauth.provider.authorize_redirect(request, f"{origin}/api/sign-in/provider/back")
         except failures as error:

@@ -17,7 +17,7 @@ BEGIN
      WHERE c.id = r.corpus_id AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus) AND r.state = 'spoiled';
     WITH queued AS (
         UPDATE graphrag.jobs j
-           SET state = 'pending', attempts = 0, errors = 0, next_attempt_at = now(), payload = j.payload - '{faults,timeouts,busy,unembeddable,skipped}'::text[]
+           SET state = 'pending', attempts = 0, errors = 0, next_attempt_at = now(), payload = j.payload - '{faults,timeouts,unembeddable,skipped}'::text[]
           FROM graphrag.corpora c
          WHERE c.id = j.corpus_id
            AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus)

@@ -80,36 +80,6 @@ def test_a_document_is_indexed_without_the_vector_of_a_text_that_has_none(
     heal(module_db, endpoint, corpus)
 
 
-@pytest.mark.parametrize("kind", ["rate_limited", "loading"])
-def test_a_text_for_which_an_endpoint_is_always_busy_holds_up_no_other_for_ever(
-    module_db: Database, endpoint: Endpoint, kind: str
-) -> None:
-    corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, STORIES | {"bad": "Poison for the model. It was read by Ada Lovelace."})
-    stumble(endpoint, "Poison", kind=kind, **({"retry_after": 30} if kind == "rate_limited" else {}))
-    for _ in range(7):
-        assert rows(module_db, "SELECT FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == []
-        module_db.execute("UPDATE graphrag.provider_state SET open_until = NULL, failures = 0, openings = 0")
-        module_db.execute("UPDATE graphrag.jobs SET next_attempt_at = now()")
-        work(module_db)
-    assert statuses(module_db, corpus) == dict.fromkeys([*STORIES, "bad"], "indexed")
-    assert_lacking(module_db, corpus, "bad")
-    assert keys(search(module_db, "who wrote the first compiler?", corpus, "naive"))[0] == "hopper"
-    heal(module_db, endpoint, corpus)
-
-
-def test_an_endpoint_that_is_busy_for_all_texts_makes_no_dead_letter(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, STORIES)
-    stumble(endpoint, "", kind="rate_limited", retry_after=30)
-    for _ in range(12):
-        module_db.execute("UPDATE graphrag.provider_state SET open_until = NULL, failures = 0, openings = 0")
-        module_db.execute("UPDATE graphrag.jobs SET next_attempt_at = now()")
-        work(module_db)
-    assert rows(module_db, "SELECT FROM graphrag.failed_jobs WHERE corpus = %s", corpus) == []
-    heal(module_db, endpoint, corpus)
-
-
 # A kept connection that breaks at once is replaced: its request counts twice.
 @pytest.mark.parametrize(("kind", "times"), [("nan", 1), ("server_error", 2), ("reset", 4), ("timeout", 1)])
 def test_a_query_that_has_no_vector_is_asked_for_little_and_closes_nothing(

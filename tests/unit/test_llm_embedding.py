@@ -25,11 +25,9 @@ from pg_graphrag.server.corpus.options import Embedding
 MODEL = Embedding("far", "hash", 2)
 
 
-def run(
-    texts: list[str], refuse: Any, model: Embedding = MODEL, **options: Any
-) -> tuple[list[Any], list[tuple[str, ...]]]:
+def run(texts: list[str], refuse: Any, model: Embedding = MODEL) -> tuple[list[Any], list[tuple[str, ...]]]:
     """Serve a task; `refuse` gives the fault of a request's texts, or None."""
-    task, asked = embedding(model, texts, **options), []
+    task, asked = embedding(model, texts), []
     request: EmbedRequest = next(task)
     while True:
         asked.append(request.texts)
@@ -151,27 +149,6 @@ def test_one_text_over_which_an_endpoint_stumbles_has_no_vector_and_all_others_d
 )
 def test_which_faults_may_be_of_the_text(fault: ProviderFault, may_be: bool) -> None:
     assert fault.may_be_of_text is may_be
-
-
-@pytest.mark.parametrize("status", [429, 503])
-def test_a_text_for_which_alone_an_endpoint_is_always_busy_is_found_once_texts_are_doubted(status: int) -> None:
-    texts = [f"text {n}" for n in range(8)]
-    busy = ProviderFault("busy", status=status, retry_after=9.0)
-
-    def refuse(given: tuple[str, ...]) -> ProviderFault | None:
-        return busy if "text 5" in given else None
-
-    with pytest.raises(ProviderFault):
-        run(texts, refuse)
-    result, _ = run(texts, refuse, doubts_texts=True)
-    assert [place for place, vector in enumerate(result) if isinstance(vector, Unembeddable)] == [5]
-
-
-def test_an_endpoint_that_has_time_for_a_word_alone_blames_no_long_text() -> None:
-    busy = ProviderFault("busy", status=429)
-    texts = ["many words " * 50, "some more words " * 50]
-    with pytest.raises(ProviderFault):
-        run(texts, lambda given: busy if sum(map(len, given)) > 100 else None, doubts_texts=True)
 
 
 def test_an_error_that_passes_costs_no_text_its_vector() -> None:

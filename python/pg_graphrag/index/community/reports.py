@@ -334,7 +334,7 @@ def _embed_rest(db: Database, corpus: Corpus, job: Job) -> bool:
     db.rollback()
     if not rows:
         return True
-    vectors, faults = embed(db, corpus, space.embedding, [row["text"] for row in rows], doubts_texts=job.doubts_texts)
+    vectors, faults = embed(db, corpus, space.embedding, [row["text"] for row in rows])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     _write_vectors(db, space, [(row["community_id"], row["text"]) for row in rows if row["text"] in vectors], vectors)
     lacking_ids = {row["community_id"] for row in rows if isinstance(faults.get(row["text"]), Unembeddable)}

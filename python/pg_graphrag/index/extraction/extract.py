@@ -73,7 +73,7 @@ def extraction(
     waits_for_tokens : bool
         Whether a model that is silent for too long is asked later; else its silence is the text's fault.
     doubts_text : bool
-        Whether a fault of the endpoint is the text's where the endpoint answers a plain request of that length.
+        Whether a fault of the endpoint is the text's where the endpoint answers a plain request.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def extraction(
             raise
         return Extraction(fault=fault)
     except ProviderFault as fault:
-        if not (doubts_text and (fault.may_be_of_text or fault.is_busy) and (yield from _answers_others(len(text)))):
+        if not (doubts_text and fault.may_be_of_text and (yield from _answers_others())):
             raise
         return Extraction(fault=fault)
     ground(result, source, options.grounding)
@@ -97,10 +97,10 @@ def extraction(
     return result
 
 
-def _answers_others(length: int) -> Generator[ChatRequest, Reply, bool]:
-    """Whether the model answers a plain request of so many characters."""
+def _answers_others() -> Generator[ChatRequest, Reply, bool]:
+    """Whether the model answers a plain request."""
     try:
-        yield chat_probe("extract", length)
+        yield chat_probe("extract")
     except (ItemFault, ProviderFault) as fault:
         return isinstance(fault, ItemFault)
     return True

@@ -98,11 +98,8 @@ def embed(
     model: Embedding,
     texts: Iterable[str],
     known: Mapping[str, Vectors | None] = MappingProxyType({}),
-    *,
-    doubts_texts: bool = False,
 ) -> tuple[dict[str, Vectors], dict[str, GraphRAGError]]:
     """Return ({text: vector}, {text: fault}), neither of texts that the model does not embed; `known`: vectors that it has made.
-    `doubts_texts`: as `embedding` has it.
 
     Commits: the costs of an endpoint's calls are recorded.
     """
@@ -118,7 +115,7 @@ def embed(
     cached_vectors = {text: vector for text in new_texts if (vector := known.get(text, cached.get(text))) is not None}
     uncached_texts = [text for text in new_texts if text not in cached_vectors]
     with db.step("embed"):
-        vectors, faults = _embed(db, corpus, model, uncached_texts, doubts_texts) if uncached_texts else ({}, {})
+        vectors, faults = _embed(db, corpus, model, uncached_texts) if uncached_texts else ({}, {})
     vectors |= cached_vectors
     # The first is the name: of another row it is another.
     cached.update((part, vectors[part]) for text_parts in parts.values() for part in text_parts[1:] if part in vectors)
@@ -132,16 +129,14 @@ def embed(
 
 
 def _embed(
-    db: Database, corpus: Corpus, model: Embedding, distinct_texts: list[str], doubts_texts: bool
+    db: Database, corpus: Corpus, model: Embedding, distinct_texts: list[str]
 ) -> tuple[dict[str, Vectors], dict[str, GraphRAGError]]:
     if model.local:
         return dict(zip(distinct_texts, _embed_locally(db, model, distinct_texts), strict=True)), {}
     vectors: dict[str, Vectors] = {}
     faults: dict[str, GraphRAGError] = {}
     parts, began = batches(distinct_texts, texts_at_once(model)), time.monotonic()
-    results = Gateway(db, corpus, worker=True, writes=True).run(
-        [embedding(model, part, doubts_texts=doubts_texts) for part in parts]
-    )
+    results = Gateway(db, corpus, worker=True, writes=True).run([embedding(model, part) for part in parts])
     for part, result in zip(parts, results, strict=True):
         for text, vector_or_fault in zip(
             part, [result] * len(part) if isinstance(result, GraphRAGError) else result, strict=True
@@ -225,21 +220,19 @@ def write_with_vectors(
     unembeddable: dict[str, GraphRAGError],
     known: VectorsByModel,
     fault: GraphRAGError | None = None,
-    *,
-    doubts_texts: bool = False,
 ) -> T | None:
     """Embed texts by a model and call `write` with the vectors, again where it misses some; return what it returns.
 
     `take_faults` is told which texts could not be embedded, and says whether to write all the same; if not, None is
     returned. `known`: vectors that were made before. `fault`: why no text is embedded at the moment. Texts of which the model has
-    no vector go without; they are added to `unembeddable`. `doubts_texts`: as `embedding` has it.
+    no vector go without; they are added to `unembeddable`.
     """
     vectors: VectorsByModel = {}
     building = building_space(db, corpus.id)
     db.rollback()
     while True:
         new_vectors, faults = (
-            embed(db, corpus, model, texts, known.get(model, {}), doubts_texts=doubts_texts)
+            embed(db, corpus, model, texts, known.get(model, {}))
             if fault is None
             else ({}, dict.fromkeys(texts, fault))
         )

@@ -90,8 +90,6 @@ def settle(db: Database, job: Job, error: Exception, corpus: Corpus | None = Non
         wait = back_off(min(max(faults, 1), MAX_FAULTS), error.retry_after)
         if isinstance(error, TimedOut):
             note(db, job, "timeouts", job.timeouts + 1)
-        if error.is_busy:
-            note(db, job, "busy", job.payload.get("busy", 0) + 1)
         _postpone(db, job, error, wait, faults, is_outdated=is_outdated)
     elif is_of_server(error):
         faults = job.payload.get("faults", 0) + 1

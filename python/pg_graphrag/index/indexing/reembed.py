@@ -74,8 +74,9 @@ def _fill(db: Database, corpus: Corpus, space: Space, job: Job, progress: dict[s
             db.rollback()
             return False
     db.rollback()
-    texts = [item[3] for kind_items in items.values() for item in kind_items]
-    vectors, faults = embed(db, corpus, space.embedding, texts, doubts_texts=job.doubts_texts)
+    vectors, faults = embed(
+        db, corpus, space.embedding, [item[3] for kind_items in items.values() for item in kind_items]
+    )
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     if space not in spaces(db, corpus.id):  # replaced or cancelled meanwhile
         db.rollback()
@@ -94,7 +95,6 @@ def _fill(db: Database, corpus: Corpus, space: Space, job: Job, progress: dict[s
             fault = faults[item[3]]
             skipped[f"{kind} {item[0]}"] = None if item[2] in noted else [fault.message, fault.hint]
             noted |= {item[2]} - {0}
-    progress.pop("busy", None)
     new_progress = progress | ({"chunk": chunks[-1]} if chunks else {"key": items["entity"][-1][3]})
     db.query(
         "UPDATE graphrag.jobs SET payload = $2, last_error = NULL WHERE id = $1",

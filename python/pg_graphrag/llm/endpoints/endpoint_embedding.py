@@ -64,22 +64,19 @@ def batches(texts: Sequence[str], most: int = BATCH_TEXTS) -> list[list[str]]:
     return lists
 
 
-def embedding(
-    model: Embedding, texts: Sequence[str], *, is_waited_for: bool = False, doubts_texts: bool = False
-) -> Embedded:
+def embedding(model: Embedding, texts: Sequence[str], *, is_waited_for: bool = False) -> Embedded:
     """Ask for the vectors of texts; return for each its vector, (dimensions,) float32, or the `ItemFault` it has.
 
     A refused request is halved until the text at fault is found, so that one text holds up no other. The fault is
     `Unembeddable` where the endpoint has vectors of other texts. So is that of a text over which the endpoint itself stumbles
-    or hangs. `is_waited_for`: whoever waits for all of them learns of the first time-out. `doubts_texts`: so is that of a text
-    for which the endpoint says to be busy while it has time for others.
+    or hangs. `is_waited_for`: whoever waits for all of them learns of the first time-out.
 
     Raises
     ------
     ProviderFault, BudgetReached
         As the gateway has it; no text is to blame.
     """
-    vectors = yield from _embedding(model, texts, is_waited_for, doubts_texts)
+    vectors = yield from _embedding(model, texts, is_waited_for)
     is_at_fault = [isinstance(vector, ItemFault) for vector in vectors]
     if any(is_at_fault) and (not all(is_at_fault) or (yield from _embeds_others(model))):
         for place, text in enumerate(texts):
@@ -89,23 +86,18 @@ def embedding(
     return vectors
 
 
-def _embedding(model: Embedding, texts: Sequence[str], is_waited_for: bool, doubts_texts: bool) -> Embedded:
+def _embedding(model: Embedding, texts: Sequence[str], is_waited_for: bool) -> Embedded:
     fault: ItemFault | None = None
     if len(texts) <= _limits.get((model.provider, model.model), len(texts)):
         for _ in range(ATTEMPTS):
-            request = EmbedRequest(
-                model.provider, model.model, tuple(texts), model.dimensions, doubts_texts=doubts_texts
-            )
             try:
-                reply = yield request
+                reply = yield EmbedRequest(model.provider, model.model, tuple(texts), model.dimensions)
                 return list(reply.value)
             except ItemFault as error:
                 fault = error
                 break
             except ProviderFault as error:
-                # What is too busy for a long text may have time for a word.
-                alike = [PROBE + f" {PROBE}" * (len(text) // 5) for text in texts] if error.is_busy else [PROBE]
-                is_of_text = request.may_blame(error) and (yield from _embeds_others(model, alike))
+                is_of_text = error.may_be_of_text and (yield from _embeds_others(model))
                 if not is_of_text or (is_waited_for and isinstance(error, TimedOut)):
                     raise
                 fault = ItemFault(error.message)
@@ -113,21 +105,21 @@ def _embedding(model: Embedding, texts: Sequence[str], is_waited_for: bool, doub
                     break
     if len(texts) > 1:
         half = len(texts) // 2
-        first = yield from _embedding(model, texts[:half], is_waited_for, doubts_texts)
-        vectors = first + (yield from _embedding(model, texts[half:], is_waited_for, doubts_texts))
+        first = yield from _embedding(model, texts[:half], is_waited_for)
+        vectors = first + (yield from _embedding(model, texts[half:], is_waited_for))
         if not any(isinstance(vector, GraphRAGError) for vector in vectors):
             # No text was at fault, only their number.
             _note_limit(model, half)
         return vectors
     if isinstance(fault, ContextTooLong) and len(texts[0]) >= 2 * MIN_CHARACTERS:
-        return (yield from _embedding(model, [texts[0][: len(texts[0]) // 2]], is_waited_for, doubts_texts))
+        return (yield from _embedding(model, [texts[0][: len(texts[0]) // 2]], is_waited_for))
     return [fault]
 
 
-def _embeds_others(model: Embedding, texts: Sequence[str] = (PROBE,)) -> Generator[EmbedRequest, Reply, bool]:
-    """Whether the endpoint has vectors of texts that no model stumbles over."""
+def _embeds_others(model: Embedding) -> Generator[EmbedRequest, Reply, bool]:
+    """Whether the endpoint has a vector of a text that no model stumbles over."""
     try:
-        yield EmbedRequest(model.provider, model.model, tuple(texts), model.dimensions, is_probe=True)
+        yield EmbedRequest(model.provider, model.model, (PROBE,), model.dimensions, is_probe=True)
     except (ItemFault, ProviderFault):
         return False
     return True

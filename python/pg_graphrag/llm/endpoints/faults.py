@@ -7,7 +7,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.text.letters import one_line
 
 # What firewalls before an endpoint say of a text, and TEI of an error within its model. 408 and 409 are of the endpoint.
-_FORBIDDEN, _FAILED_WITHIN, _BUSY = frozenset({403, 406, 451}), 424, frozenset({429, 503})
+_FORBIDDEN, _FAILED_WITHIN = frozenset({403, 406, 451}), 424
 
 
 class ItemFault(GraphRAGError):
@@ -78,11 +78,6 @@ class ProviderFault(GraphRAGError):
     def is_forbidden(self) -> bool:
         """Whether the endpoint, or a firewall before it, may forbid what was sent, or the key."""
         return self.was_sent and self.status in _FORBIDDEN
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether the endpoint says that it has too much to do."""
-        return self.was_sent and self.status in _BUSY
 
     @property
     def may_be_of_text(self) -> bool:

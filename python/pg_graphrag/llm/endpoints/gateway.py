@@ -659,7 +659,7 @@ class _Run:
             endpoint.breaker.succeeded()
         is_probe = isinstance(request, EmbedRequest) and request.is_probe
         # What a text does closes no endpoint to others: whether it is the text, a probe says, which is tried again in its place.
-        is_of_text = isinstance(request, EmbedRequest) and isinstance(fault, ProviderFault) and request.may_blame(fault)
+        is_of_text = isinstance(request, EmbedRequest) and not is_probe and getattr(fault, "may_be_of_text", False)
         wait = None if is_of_text else gateway.wait_to_retry(sending, fault)
         if wait is not None and gateway.may_retry(wait):
             sending.tries += 1

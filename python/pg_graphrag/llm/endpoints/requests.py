@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from pg_graphrag.llm.endpoints.faults import ProviderFault, Waiting
+from pg_graphrag.llm.endpoints.faults import Waiting
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class EmbedRequest:
     """Texts to embed with a provider's model; the reply's value is (n, dimensions) float32.
 
     `is_probe`: whether the text is a word that no endpoint stumbles over, so that an error, or silence for `PROBE_SECONDS`, is
-    the endpoint's. `doubts_texts`: whether an endpoint that says it is busy may say so of these texts alone.
+    the endpoint's.
     """
 
     provider: str
@@ -64,12 +64,7 @@ class EmbedRequest:
     texts: tuple[str, ...]
     dimensions: int | None
     is_probe: bool = False
-    doubts_texts: bool = False
     purpose: ClassVar[str] = "embedding"
-
-    def may_blame(self, fault: ProviderFault) -> bool:
-        """Whether a fault may be of the texts."""
-        return not self.is_probe and (fault.may_be_of_text or (self.doubts_texts and fault.is_busy))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +94,9 @@ class ModelsRequest:
 Request = ChatRequest | EmbedRequest | RerankRequest | ModelsRequest
 
 
-def chat_probe(role: str, length: int = 0) -> ChatRequest:
-    """Return a request that no chat model stumbles over, of at least so many characters."""
-    content = f"Say OK.{f' {PROBE}' * (length // 5)}"
-    messages = ({"role": "user", "content": content},)
+def chat_probe(role: str) -> ChatRequest:
+    """Return a request that no chat model stumbles over."""
+    messages = ({"role": "user", "content": "Say OK."},)
     return ChatRequest(role, messages, lambda text, _: text, cacheable=False, max_tokens=PROBE_TOKENS)
 
 

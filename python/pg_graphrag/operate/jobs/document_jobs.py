@@ -293,11 +293,7 @@ def _embed_and_write(
     texts = [text for item in drafts for text in item.texts()] + resolve_keys(db, corpus, drafts)[1]
     fitting = embedding_of(corpus, (piece.content for item in drafts for piece in item.chunks))
     model = fitting or corpus.options.embedding
-    doubts = any(job.doubts_texts for job in jobs)
-    skipped_ids = write_with_vectors(
-        db, corpus, model, texts, take_faults, write, without, read.vectors, fault, doubts_texts=doubts
-    )
-    return skipped_ids or set()
+    return write_with_vectors(db, corpus, model, texts, take_faults, write, without, read.vectors, fault) or set()
 
 
 def _conclude(

@@ -71,7 +71,7 @@ def _embed_windows(db: Database, corpus: Corpus, job: Job, document_draft: Docum
     def write(vectors: VectorsByModel) -> None:
         write_windows(db, corpus, job, document_draft, items, vectors)
 
-    _write(db, corpus, job, document_draft, active.embedding, [item[3] for item in items], write, {})
+    _write(db, corpus, document_draft, active.embedding, [item[3] for item in items], write, {})
 
 
 def _add_graph(db: Database, corpus: Corpus, job: Job, document_draft: DocumentDraft) -> None:
@@ -100,13 +100,12 @@ def _add_graph(db: Database, corpus: Corpus, job: Job, document_draft: DocumentD
         write_graph(db, corpus, job, document_draft, vectors, windows)
 
     texts = document_draft.texts() + resolve_keys(db, corpus, [document_draft])[1] + [item[3] for item in windows]
-    _write(db, corpus, job, document_draft, corpus.options.embedding, texts, write, read.vectors)
+    _write(db, corpus, document_draft, corpus.options.embedding, texts, write, read.vectors)
 
 
 def _write(
     db: Database,
     corpus: Corpus,
-    job: Job,
     document_draft: DocumentDraft,
     model: Embedding,
     texts: Sequence[str],
@@ -121,8 +120,7 @@ def _write(
         if without:
             add_dead_letter(db, corpus.id, document_draft.id, next(iter(without.values())))
 
-    doubts = job.doubts_texts
-    write_with_vectors(db, corpus, model, texts, _raise_first, write_and_note, without, known, doubts_texts=doubts)
+    write_with_vectors(db, corpus, model, texts, _raise_first, write_and_note, without, known)
 
 
 def _stretch(db: Database, document_draft: DocumentDraft) -> str:

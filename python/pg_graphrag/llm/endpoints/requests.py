@@ -198,6 +198,6 @@ def reply_of(name: str, **properties: Schema) -> dict[str, Any]:
 
 
 # The name of a schema that the asker wrote: what an endpoint refuses of it says nothing of others.
-ASKERS_SCHEMA = "answer"
+ASKERS_SCHEMA = "asked_for"
 
 STRINGS = list_of(STRING)

@@ -165,6 +165,7 @@ CANNOT = {
 # What ./test runs of them by default: documents in, every mode, curation, permissions, errors.
 QUICK = (
     "test_search.py",
+    "test_search_languages.py",
     "test_search_filter.py",
     "test_process_jobs.py",
     "test_curation.py",

@@ -39,11 +39,12 @@ CASES = {
         [1, 2, 3, 1, 2, 3],
         0,
     ),
-    "It was **Paris**<sup>1</sup>, in 1889<sup>1</sup>, the capital <sup>2</sup>. A *river* (Seine)<sup>3</sup> rose 9%<sup>1</sup>.": (
-        "It was **Paris**[1], in 1889[1], the capital [2]. A *river* (Seine)[3] rose 9%[1].",
-        [1, 1, 2, 3, 1],
+    "It was **Paris**<sup>1</sup>, in 1889<sup>1</sup>, the capital <sup>2</sup>.": (
+        "It was **Paris**[1], in 1889[1], the capital [2].",
+        [1, 1, 2],
         0,
     ),
+    "A *river* (Seine)<sup>3</sup> rose 9%<sup>1</sup>.": ("A *river* (Seine)[3] rose 9%[1].", [3, 1], 0),
     "So it is.¹,² And so.¹ ² It is so.¹, but 3.": (
         "So it is.[1][2] And so.[1][2] It is so.[1], but 3.",
         [1, 2, 1, 2, 1],

@@ -60,6 +60,7 @@ CASES = {
         [],
         0,
     ),
+    "A [1] and so<sup>[2]</sup>, then<sup>[9]</sup>.": ("A [1] and so<sup>[2]</sup>, then<sup></sup>.", [1, 2], 1),
     "The top of the charts (#1). Fixed the crash (#2).": ("The top of the charts (#1). Fixed the crash (#2).", [], 0),
     "It was fixed (1). It closes (2).": ("It was fixed [1]. It closes [2].", [1, 2], 0),
     "10 m<sup>2</sup>, 5 inch<sup>2</sup>, 10<sup>3</sup>, x<sup>2</sup>, the 1<sup>st</sup>, n<sup>-1</sup>": (

@@ -53,7 +53,7 @@ _BEFORE_ABOVE = re.compile(
     r"(?:[.!?。！？…%]|(?P<word>[^\W\d_]{3,}|(?<!\d)(?:1[5-9]|20)\d\d))[,;:\"'”’»)*_]{0,4}(?:\[\d{1,3}\]){0,10}\Z"
 )
 _RAISED = re.compile(
-    r"(?:kilo|centi|milli|deci|quadrat)?m[eè]t(?:er|re|ro)[ns]?|inch(?:es)?|f(?:oo|ee)t|yards?|miles?|(?:milli)?seconds?|hours?"
+    r"(?:kilo|centi|milli|deci|quadrat)?m[eè]t(?:er|re|ro)[ns]?|inch(?:es)?|f(?:oo|ee)t|yards?|miles?|(?:milli)?seconds?"
     r"|sin|cos|tan|log|dim|chi|alpha|beta|gamma|lambda|sigma|theta|omega"
 )
 _AFTER_POWER = re.compile("[A-Za-z+−]")
@@ -301,7 +301,9 @@ class Citations:
         else:
             cites = not self._has("tag")
         if not cites:
-            return blanks + match[0], match.end()
+            # Square brackets within a tag cite by themselves.
+            end = position + 1 if is_tag else match.end()
+            return blanks + text[position:end], end
         return self._citation(mark[0], blanks), match.end()
 
     def _above_the_line(self, text: str) -> list[tuple[int, int]]:

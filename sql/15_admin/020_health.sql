@@ -97,7 +97,7 @@ SELECT CASE WHEN s.state IN ('behind', 'waiting', 'failing', 'dropped') THEN 'wa
  WHERE s.state IN ('missing', 'broken', 'dropped', 'failing') OR s.state IN ('behind', 'waiting') AND s.behind_since < pg_catalog.now() - '15 minutes'::interval
  UNION ALL
 -- Triggers come with a dump's schema, attachments with its data.
-SELECT 'warning', pg_catalog.format('table %I.%I', n.nspname, c.relname),
+SELECT DISTINCT 'warning', pg_catalog.format('table %I.%I', n.nspname, c.relname),
        'has the triggers of an attachment that is not there, as after a restore without data: no document follows it',
        'Attach it with graphrag.attach_table(…), or drop its triggers graphrag_….'
   FROM (SELECT DISTINCT t.tgrelid, t.tgfoid

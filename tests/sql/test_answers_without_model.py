@@ -80,6 +80,20 @@ def test_after_the_first_what_the_question_asks_for_comes_first(module_db: Datab
     assert said(answer)[:2] == ["Dodge Airport lies in Kansas.", found]
 
 
+def test_what_a_follow_up_asks_for_counts_and_not_what_was_asked_before(module_db: Database) -> None:
+    kansas = (
+        "Wheat and oil made the state rich. Some 2,913,123 live in the state today. Laura Kelly leads the state today."
+    )
+    texts = {"dodge": "Dodge Airport lies in Kansas.", "kansas": kansas}
+    corpus = titled(module_db, texts, {"dodge": "Dodge Airport", "kansas": "Kansas"})
+    history = [
+        {"role": "user", "content": "How many planes are there?"},
+        {"role": "assistant", "content": "The documents do not say."},
+    ]
+    answer, *_ = ask(module_db, "Who governs the state that Dodge Airport lies in?", corpus, history=history)
+    assert said(answer)[:2] == ["Dodge Airport lies in Kansas.", "Laura Kelly leads the state today."]
+
+
 @pytest.mark.parametrize("mode", ["hybrid", "bm25", "graph_global", "lazy"])
 def test_what_the_documents_do_not_answer_is_said(module_db: Database, corpus: str, mode: str) -> None:
     answer, citations, usage, _ = ask(module_db, "Who won the match on Sunday?", corpus, mode=mode)

@@ -287,6 +287,9 @@ def test_health_names_tables_whose_attachment_a_restore_of_schemas_left_behind(
     )
     # The attachment has another number than the first one of the restored database.
     db.execute(f"SELECT graphrag.detach_table('public.notes'); {attach}")
+    # Two attachments of one table are one warning.
+    db.execute("SELECT graphrag.create_corpus('other')")
+    db.execute(attach.replace("'default'", "'other'"))
     url = shared_cluster.create_database("left_behind", "template0")
     shared_cluster.restore("left_behind", shared_cluster.dump(db.info.dbname, "--schema-only"))
     with psycopg.connect(url, autocommit=True) as restored:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pg_graphrag.beside.client import tracing
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
@@ -46,6 +49,17 @@ def test_the_steps_of_a_search_add_up_to_its_time(module_db: Database, corpus: s
     ]
     assert profile[STEPS[mode]] > 0
     assert profile["total"] == pytest.approx(sum_of_steps(profile), abs=0.01 * len(profile))
+
+
+def test_each_step_of_a_search_is_described_and_traced() -> None:
+    root = Path(__file__).parents[2]
+    named = re.compile(r"""(?:@timed|(?:query|self)\.step)\("(\w+)"\)""")
+    steps = {
+        step for path in (root / "python/pg_graphrag/search").rglob("*.py") for step in named.findall(path.read_text())
+    }
+    described = next(line for line in (root / "docs/search.md").read_text().splitlines() if "by step `caller`" in line)
+    assert steps <= {*re.findall(r"`(\w+)`", described)}
+    assert steps <= {*tracing._STEPS}
 
 
 @pytest.mark.parametrize("mode", STEPS)

@@ -66,3 +66,13 @@ def test_an_alias_may_be_mistyped(module_db: Database, corpus: str) -> None:
 def test_what_hidden_documents_name_is_not_found(module_db: Database, corpus: str) -> None:
     found = rows(module_db, SQL, "Berkley", corpus, '{"$source_key": "pumps"}', ["Berkley"])
     assert "Berkeley" not in [name for name, _ in found]
+
+
+def test_a_name_alone_is_compared_and_a_sentence_is_not(module_db: Database, corpus: str) -> None:
+    def reasons(text: str) -> list[str]:
+        return [why for _, why in rows(module_db, SQL, text, corpus, None, None) if why.startswith("spelling")]
+
+    # The second and third are of the graph in the session's memory.
+    assert [len(reasons("Charels Babbage Institute")) for _ in range(3)] == [1, 1, 1]
+    for text in ("Charels Babbage Institute?", "And Charels Babbage Institute as it is now"):
+        assert reasons(text) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.index.curation.name_variants import latin, variants
+from pg_graphrag.index.curation.name_variants import Resembling, latin, variants
 from pg_graphrag.text.concept import key
 
 ALIKE = [
@@ -53,3 +53,36 @@ def test_different_names_are_left_alone(one: str, other: str) -> None:
 def test_kana_is_written_as_it_sounds() -> None:
     assert latin("キャノン") == "kyanon"
     assert latin("ソニー") == "soni"
+
+
+@pytest.mark.parametrize(
+    ("rough", "name"),
+    [
+        ("größe", "greece"),
+        ("köln", "kilian"),
+        ("jürgen", "jargon"),
+        ("c#", "c++"),
+        ("c", "c#"),
+        (".net", "net"),
+        ("net", ".net"),
+    ],
+)
+def test_marks_are_of_latin_letters_and_signs_part_short_names(rough: str, name: str) -> None:
+    assert Resembling(rough).likeness(name) == (0.0, "")
+
+
+@pytest.mark.parametrize(
+    ("rough", "name", "why"),
+    [
+        ("koln", "köln", "spelling"),
+        ("mueller", "müller", "spelling"),
+        ("café", "cafe", "spelling"),
+        ("u.s.", "us", "spelling"),
+        ("att", "at&t", "spelling"),
+        ("kirkov", "кирков", "transliteration"),
+        ("toyota", "トヨタ", "transliteration"),
+    ],
+)
+def test_a_rough_name_resembles(rough: str, name: str, why: str) -> None:
+    likeness, reason = Resembling(rough).likeness(name)
+    assert (likeness >= 0.85, reason) == (True, why)

@@ -61,7 +61,7 @@ QUESTIONS = {
     " | Kvifor vart brua stengd?"
     " | Kan eg arbeide heimanfrå på fredagar? | Finst det rabatt? | Korleis søkjer eg om ferie?"
     " | Kor er hovudkontoret?",
-    "cs": "Je sleva pro studenty? | Mohu v pátek pracovat z domova? | Jaký je rozpočet? | Kdo je Ada? | Proč?",
+    "cs": "Mohu v pátek pracovat z domova? | Jaký je rozpočet? | Kdo je Ada? | Proč?",
     "id": "Berapa anggarannya? | Siapa Ada? | Mengapa?",
     "ro": "Care este bugetul? | Cine este Ada?",
     "hu": "Mennyibe kerül? | Mi a költségvetés? | Ki volt Ada?",
@@ -92,7 +92,7 @@ QUESTIONS = {
     " | Quants empleats hi ha?",
     "lt": "Koks yra biudžetas? | Kas yra Ada? | Kodėl? | Kada buvo pastatytas tiltas? | Kur yra Vilnius?",
     "lv": "Kāds ir budžets? | Kas ir Ada? | Kāpēc? | Kad ir uzcelts tilts? | Kur ir Rīga? | Cik maksā?",
-    "et": "Kes allkirjastas lepingu Acmega? | Miks sild suleti? | Kus asub peakontor? | Kas ma tohin kodus töötada?"
+    "et": "Kus asub peakontor? | Kas ma tohin kodus töötada?"
     " | Milline on eelarve? | Kes on Ada? | Millal sild ehitati? | Kui palju see maksab?",
     "bn": "বাজেট কত? | আডা কে? | PostgreSQL কী করে?",
     "ka": "რა არის ბიუჯეტი? | ვინ არის ადა? | რატომ?",
@@ -113,17 +113,18 @@ OF_ANOTHER = {
     " | Защита от пожара"
     " | Да | Доступ ко всем файлам | Кому дали скидку? | Бар на крыше | Расскажи про договор | Где та печать?",
     "hi": "हाँ या नहीं? | दिल्ली या मुंबई? | किन कंपनियों को छूट मिली? | Ada के बारे | दाम कम हो तो",
-    "fr": "Qui va payer ? | Qui va signer le contrat ?",
+    "fr": "Qui va payer ? | Qui va signer le contrat ? | Ta réponse ?",
     "fa": "مدیر من | شرکت ما | هزینه‌های ما | حقوق کارکنان من",
     "pt": "Vai chover? | Vai haver desconto?",
     "ro": "Va plăti Acme?",
-    "it": "Per quando va consegnato?",
+    "it": "Per quando va consegnato? | Quanto costa pro capite?",
+    "sv": "Vad kostar pro?",
     "en": "Sam? | Ali? | Kari Nordmann | Tom Hansen's contract? | Hi | Hi, total budget? | CAL license cost"
     " | NAV calculation method | Dynamics NAV license | MIS report"
     " | KES exchange rate | KAM responsibilities | high res images | KO criteria | Saldo kas | Kur riski"
-    " | Principals meeting",
+    " | Principals meeting | Is there a pro plan? | Do pro users pay? | Kas Ltd address?",
     "cs": "Kam jede vlak?",
-    "de": "IT Kosten",
+    "de": "IT Kosten | Was kostet das pro Kurs?",
 }
 
 
@@ -157,6 +158,13 @@ def test_a_short_question_tells_its_language(language: str, question: str) -> No
         (["CAL license cost"], "en", "", "en"),
         (["high res images"], "en", "", "en"),
         (["Miks?"], "et", "", "et"),
+        (["Miks sild suleti?"], "et", "", "et"),
+        (["Kes allkirjastas lepingu Acmega?"], None, "Leping on allkirjastatud ja see kehtib kolm aastat.", "et"),
+        (["Je sleva pro studenty?"], "cs", "", "cs"),
+        (["Mis facturas?"], None, "El presupuesto de la casa es alto.", "es"),
+        (["Kas Ltd address?"], "en", "", "en"),
+        (["Teilnehmer pro Kurs?"], "de", "", "de"),
+        (["Reddito pro capite?"], None, "Il reddito della casa è alto.", "it"),
         (["Miks?", "Kus on Tallinn?"], None, "", "et"),
         (["Чаму?"], None, "Гэта дакумент, які напісала Ада.", "be"),
         (["कुठे?"], "mr", "", "mr"),

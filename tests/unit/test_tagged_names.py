@@ -66,20 +66,27 @@ def test_a_name_ends_before_a_bracket_that_does_not_close_and_before_hyphens(tex
     ("text", "tag", "expected"),
     [
         ("Debian/Mint", "product", ["Debian", "Mint"]),
-        ("Köln/Bonn", "place", ["Köln", "Bonn"]),
+        ("Frankfurt/Oder", "place", ["Frankfurt/Oder"]),
+        ("Input/Output", "other", ["Input/Output"]),
         ("TCP/IP", "other", ["TCP/IP"]),
         ("GNU/Linux", "product", ["GNU/Linux"]),
         ("Face/Off", "work", ["Face/Off"]),
-        ("El MINISTERIO", "org", ["MINISTERIO"]),
+        ("El PASO", "place", ["El PASO"]),
+        ("El NIÑO", "event", ["El NIÑO"]),
         ("El País", "org", ["El País"]),
         ("在上海", "place", ["上海"]),
         ("在水一方", "work", ["在水一方"]),
     ],
 )
-def test_slashes_part_names_and_an_article_or_a_preposition_is_none(text: str, tag: str, expected: list[str]) -> None:
+def test_slashes_part_names_and_a_preposition_is_none(text: str, tag: str, expected: list[str]) -> None:
     concepts = concepts_of(f"- {text}.", [TaggedName(2, 2 + len(text), tag, 0.9)], moved=-2)
     assert [item.name for item in concepts] == expected
     assert all(text[item.start : item.end] == item.name for item in concepts)
+
+
+def test_a_place_of_japanese_text_may_begin_as_a_chinese_preposition() -> None:
+    text = "在田町に住む。"
+    assert [item.name for item in concepts_of(text, [TaggedName(0, 3, "place", 0.9)])] == ["在田町"]
 
 
 def test_the_end_of_a_long_name_is_found_at_once() -> None:

@@ -27,7 +27,7 @@ _WORDS = {
     " des du de et au aux dans pour avec sur par ce cette ces en il elle on peut fait résumé résume résumer résumez"
     " compare comparer comparez parle parlez moi thèmes principaux principales explique expliquez décris liste revenus"
     " chiffre affaires vrai risques"
-    " puis je tu nous vous existe faut prix voyage coûte habite dirige va",
+    " puis je tu ta nous vous existe faut prix voyage coûte habite dirige va",
     "es": "qué que cuál cual cuáles quién quien quiénes cuándo cuando dónde donde cómo como cuánto cuanto cuántos cuántas"
     " cuánta por es son era fue el la los las un una de del y al en para con se su está están hay tiene resumen resume"
     " compara comparar háblame dime cuéntame explica describe temas principales ingresos ventas verdad lista sobre"
@@ -41,7 +41,7 @@ _WORDS = {
     "pt": "que quê qual quais quem quando onde porque porquê como quanto quantos quanta quantas é são era foi o os as um"
     " uma de do da dos das em no na para com se está há tem não e resumo resuma compare compara fale diga liste explique"
     " descreva temas principais receita receitas faturamento verdade vendas sobre riscos"
-    " posso pode existe preço preciso tenho quero mora custa orçamento dirige garantia vai têm vocês você tenho",
+    " posso pode existe preço preciso tenho quero mora custa orçamento dirige garantia vai têm vocês você",
     "nl": "wat welke wie wiens wanneer waar waarom hoe hoeveel is zijn was werd heeft hebben de het een en van in op voor"
     " met niet kan er aan bij naar om te dit dat wordt samenvatting vergelijk samen noem beschrijf omzet belangrijkste"
     " thema bezit vertel verschil"
@@ -51,7 +51,7 @@ _WORDS = {
     " wyjaśnij wymień przychody główne tematy prawda to kim czym",
     "cs": "co jaký jaká jaké jakou který která které kdo koho kdy kde proč jak kolik je jsou byl byla bylo v ve na z ze"
     " do se o od za má a shrnutí shrň porovnej popiš vysvětli vyjmenuj tržby hlavní témata pravda řekni kam odkud či"
-    " mohu můžu můžeme máme existuje musím pro",
+    " mohu můžu můžeme máme existuje musím",
     "sv": "vad vilken vilket vilka vem när var varför hur är och en ett den det de i på av för med som till många mycket"
     " har kan sammanfattning sammanfatta jämför beskriv förklara lista omsättning intäkter viktigaste teman berätta sant"
     " jag får ska skall måste inte någon något några mycket från finns efter utan mellan blir blev mig ta sista ge"
@@ -67,7 +67,7 @@ _WORDS = {
     " mellom samandrag",
     "fi": "mikä mitä mitkä kuka ketkä milloin missä mistä mihin miksi miten kuinka paljonko on ovat oli ja ei se tämä"
     " että yhteenveto tiivistä vertaa kuvaile selitä luettele liikevaihto tärkeimmät teemat kerro totta"
-    " voinko voiko onko saako saanko meillä minun pitääkö kauanko voimassa saako",
+    " voinko voiko onko saako saanko meillä minun pitääkö kauanko voimassa",
     "hu": "mi mit mik ki kit kik mikor hol hová miért hogyan hány mennyi melyik milyen van volt a az egy és nem"
     " összefoglaló összefoglalás foglald hasonlítsd össze sorold árbevétel bevétel fő témák mondd igaz ez mennyibe kerül",
     "ro": "ce care cine când cand unde cum cât câți câte este sunt era au și un o în pe la cu din al ale nu pentru de"
@@ -140,10 +140,6 @@ _MORE_SCRIPTS = {
 _LATIN_LANGUAGES = _WORDS.keys() - {language for languages in _BY_SCRIPT.values() for language in languages}
 # Few ask in these; a word of theirs is often one of others, an abbreviation or a name: "res", "kas", "дали".
 _RARE, _MARKS_OF_RARE, _SHORT = frozenset("sk hr sl ca lt lv et be bg sr mk kk mr ne".split()), 2, 4
-# Words that begin a question in one of them.
-_ASKING = frozenset(
-    "kes keda kus kuhu kust miks mis mida kuidas kas ką kam kur kada ko kad cik tko što šta gdje gde kdo kaj kje kto kde".split()
-)
 # Where small words leave Danish, Norwegian and Swedish: how each writes what they have in common.
 _NORDIC_SPELLINGS = {
     "da": re.compile(r"\w{3}(?:hed|skab|tion|erede|eret|erne)"),
@@ -284,8 +280,6 @@ def _scored(text: str, of: Collection[str], expected: Collection[str]) -> tuple[
         for language in languages:
             scores[language] += 1 / len(languages)
 
-    first = first_word[0].lower() if text.rstrip().endswith("?") and (first_word := _LETTER_RUN.search(text)) else ""
-
     # A letter may be a name: it is a word beside others of its language. Capitals amid small letters are an abbreviation.
     for word in sorted(_LETTER_RUN.findall(text), key=len, reverse=True):
         if len(word) > 1 and word.isupper() and not text.isupper():
@@ -293,8 +287,7 @@ def _scored(text: str, of: Collection[str], expected: Collection[str]) -> tuple[
         languages = [name for name in of_word.get(word.lower(), ()) if name in of and (len(word) > 1 or name in scores)]
         words += bool(languages)
         # Long words are hardly those of others.
-        is_asking = word.lower() == first and first in _ASKING
-        count(languages, 2 if is_asking or len(word) > _SHORT else 1)
+        count(languages, 2 if len(word) > _SHORT else 1)
     # Letters of names tell where no word does.
     letters = _CAPITALISED.sub("", text) if words else text
     for letter in frozenset(letters.lower()) & of_letter.keys():

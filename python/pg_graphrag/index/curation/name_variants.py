@@ -53,6 +53,10 @@ _SOUNDS = [
 ]
 # Kana tell neither l from r nor v from b.
 _KANA, _AS_KANA = re.compile("[ぁ-ヿ]"), str.maketrans("lv", "rb")
+# Greek, Cyrillic and kana, which are written as they sound.
+_OTHER_SCRIPT = re.compile("[\u0370-\u052f\u1f00-\u1fffぁ-ヿ]")
+# Signs that tell short names apart: C, C# and C++; .NET.
+_SIGN, MAX_SIGNED = re.compile(r"[#+]|\A\."), 3
 _WORD = re.compile(f"{LETTER_OF_A_WORD}+")
 _ABBREVIATION_POINT = re.compile(r"\b(\w)\.(?=\w\b|\s|$)")
 _NUMBER = re.compile(r"\d+|\b[ivx]+\b")
@@ -166,17 +170,20 @@ class Resembling:
         self.name = name
         self._words = words(latin(name))
         self._letters, self._sound = "".join(self._words), "".join(map(sound, self._words))
-        self._numbers = numbers(name)
+        self._numbers, self._signs = numbers(name), _SIGN.findall(name)
+        self._is_sounded = _OTHER_SCRIPT.search(name) is not None
 
     def likeness(self, key: str) -> tuple[float, str]:
         """Return (how likely the name means the one of a key, 0 or from 0.7 to 1; why)."""
         parts = words(latin(key))
         letters = "".join(parts)
-        is_foreign = key.isascii() != self.name.isascii()
+        is_foreign = (_OTHER_SCRIPT.search(key) is not None) != self._is_sounded
         short, long = sorted((len(self._letters), len(letters)))
         if not short or long > MAX_COMPARED_LETTERS or numbers(key) != self._numbers:
             return 0.0, ""
         if letters == self._letters:
+            if len(letters) <= MAX_SIGNED and _SIGN.findall(key) != self._signs:
+                return 0.0, ""
             return (0.9, "transliteration") if is_foreign else (0.95, "spelling")
         if len(self._words) == 1 and self._letters in initials(parts):
             return 0.7, "initials"

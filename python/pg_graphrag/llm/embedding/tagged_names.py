@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pg_graphrag.ground.numeric import NDArray, np
 from pg_graphrag.text.concept import Concept
-from pg_graphrag.text.languages import HAN
+from pg_graphrag.text.languages import HAN, KANA, letters_of
 
 # SHA-256 of the weights of each model.
 DIGESTS = {
@@ -26,9 +26,11 @@ _TYPES = {
     "law": "LAW",
     "other": "NAME",
 }
-# What a name does not begin with: "Mr. Cool" in two, "El MINISTERIO", 在上海 of a place.
-_LEAD = re.compile(r"[.,;:!?]\s+(?=\S)|(?:El|La|Los|Las|Le|Les|Il)\s+(?=[A-ZÀ-Þ]{4})")
-_AT = re.compile(f"在(?=[{HAN}]{{2}})")
+# What a name does not begin with: "Mr. Cool" in two, 在上海 of a place in Chinese.
+_MARK = re.compile(r"[.,;:!?]\s+(?=\S)")
+_AT, _KANA = re.compile(f"在(?=[{HAN}]{{2}})"), letters_of(KANA)
+# What slashes join: not places (Frankfurt/Oder) nor what has no type (Input/Output).
+_PARTED = frozenset({"person", "org", "product"})
 # A bracket that does not close.
 _OPEN = re.compile(r"[(\[（「『《][^()\[\]（）「」『』《》]*\Z")
 _NO_END = "-\u2010\u2011 \t\n"
@@ -98,11 +100,11 @@ def concepts_of(text: str, names: Iterable[TaggedName], moved: int = 0) -> list[
 
 
 def _parts(text: str, name: TaggedName) -> list[TaggedName]:
-    """Return the names that slashes join: Debian/Mint, not TCP/IP, nor the film Face/Off."""
+    """Return the names that slashes join: Debian/Mint, not TCP/IP, nor a place or work: Halle/Saale, Face/Off."""
     words = text[name.start : name.end].split("/")
     if (
         len(words) == 1
-        or name.type == "work"
+        or name.type not in _PARTED
         or not all(len(word) > 2 and word.isalpha() and word.istitle() for word in words)
     ):
         return [name]
@@ -111,7 +113,9 @@ def _parts(text: str, name: TaggedName) -> list[TaggedName]:
 
 
 def _concept(text: str, name: TaggedName, moved: int) -> Concept:
-    lead = _LEAD.match(text, name.start, name.end) or (name.type == "place" and _AT.match(text, name.start, name.end))
+    lead = _MARK.match(text, name.start, name.end) or (name.type == "place" and _AT.match(text, name.start, name.end))
+    if lead and lead[0] == "在" and _KANA.search(text):
+        lead = None  # 在田町 in Japanese
     start, end = lead.end() if lead else name.start, name.end
     # "Code of Practice (UK", "Mattermost-".
     while (cut := _OPEN.search(text, start + 1, end)) and _LETTER.search(text, start, cut.start()):

@@ -30,8 +30,8 @@ _INNER = rf"([^{re.escape(OPEN + CLOSE)}\n]{{1,{MAX_MARK}}})"
 _ROUND = re.compile(rf"[(（]{_INNER.replace('[^', '[^()（）')}[)）]")
 # A backslash before a bracket: Markdown, or LaTeX that is none.
 _MARK = re.compile(rf"\\{{0,2}}(?:\[\[{_INNER}\]\]|[{re.escape(OPEN)}]{_INNER}[{re.escape(CLOSE)}])")
-_ROUND_NUMBERS = re.compile(r"\s*#?\d{1,9}(?:\s*[,;、，；–-]\s*#?\d{1,9})*\s*\Z")
-_IN_ROUND = re.compile(r"[(（]\s*#?\d{1,3}\s*[)）]")
+_ROUND_NUMBERS = re.compile(r"\s*\d{1,9}(?:\s*[,;、，；–-]\s*\d{1,9})*\s*\Z")
+_IN_ROUND = re.compile(r"[(（]\s*\d{1,3}\s*[)）]")
 # A beginning that may become a citation: at most six words come before its number.
 _FEW_WORDS = r"(?:(?:[^\w\n]++|_)*[^\W\d_]{1,20}+){0,6}(?:[^\w\n]++|_)*"
 _OPENING = re.compile(
@@ -45,13 +45,18 @@ _TAGGED = re.compile(
     r"<(sup|cite|citation|ref|source)>\s{0,4}\[?(\d{1,3}(?:\s?[,;–-]\s?\d{1,3}){0,20})\]?\s{0,4}</\1>", re.IGNORECASE
 )
 _TAG_BEGUN = re.compile(r"<[a-z]{0,8}(?:>[\s\d\[\],;–-]*(?:<(?:/[a-z]{0,8})?)?)?\Z", re.IGNORECASE)
-_ABOVE = re.compile(f"[{_SUPERSCRIPTS}]⁰?")
+_ABOVE = re.compile("{0}(?:[,;]? ?{0}){{0,20}}".format(f"[{_SUPERSCRIPTS}][⁰{_SUPERSCRIPTS}]{{0,2}}"))
+_ABOVE_BEGUN = re.compile(r"[,;]? ?\Z")
 _ABOVE_DIGITS = str.maketrans("⁰" + _SUPERSCRIPTS, "0123456789")
-# Numbers above the line are powers behind numbers, units and functions, or what is as short.
-_BEFORE_ABOVE = re.compile(r"(?:[.!?。！？…][\"'”’»)]?|(?P<word>[^\W\d_]{3,})[,;:\"'”’»)]?)(?:\[\d{1,3}\]){0,10}\Z")
-_RAISED = frozenset(
-    "inch inches foot feet yard yards mile miles meter meters metre metres sin cos tan log chi dim".split()
+# Numbers above the line are powers behind numbers but years, units and functions, or what is as short; and before + or a letter.
+_BEFORE_ABOVE = re.compile(
+    r"(?:[.!?。！？…%]|(?P<word>[^\W\d_]{3,}|(?<!\d)(?:1[5-9]|20)\d\d))[,;:\"'”’»)*_]{0,4}(?:\[\d{1,3}\]){0,10}\Z"
 )
+_RAISED = re.compile(
+    r"(?:kilo|centi|milli|deci|quadrat)?m[eè]t(?:er|re|ro)[ns]?|inch(?:es)?|f(?:oo|ee)t|yards?|miles?|(?:milli)?seconds?"
+    r"|sin|cos|tan|log|dim|chi|alpha|beta|gamma|lambda|sigma|theta|omega"
+)
+_AFTER_POWER = re.compile("[A-Za-z+−]")
 # What of these forms a context may have itself.
 _OWN_FORMS = {
     "sup": re.compile(r"<sup>\s*\d", re.IGNORECASE),
@@ -97,8 +102,7 @@ _BEFORE_ROUND = re.compile(r"(?:(?P<word>[^\W_]{2,})[\"'”’]?[ \t]|[ぁ-ん])
 _NUMBERED = frozenset(
     "equation eq formula figure fig table section sec chapter part step stage phase item option case type class group level"
     " note example rule condition point clause article paragraph line row column page version method function no number"
-    " category question problem exercise appendix and or issue"
-    " ticket bug pull request commit rank ranked fix fixes fixed closes".split()
+    " category question problem exercise appendix and or".split()
 )
 _POINTING = re.compile(r"\b(?:see|cf|man|refer|manual|page)\b", re.I)
 
@@ -130,6 +134,8 @@ class Citations:
         self._recent_output = ""
         # Whether round brackets may cite: not where square ones do, where they number items, nor where the context has such.
         self._round = _IN_ROUND.search(context) is None
+        # Whether square brackets cite: numbers above the line are powers then.
+        self._square = False
         # Whether citations stand right behind words; and names that are subscripted.
         self._cites_words = False
         self._subscripted: set[str] = set()
@@ -260,7 +266,7 @@ class Citations:
             return None
         if not cites:
             return blanks + match.group(), match.end()
-        self._round = self._round and is_round
+        self._round, self._square = self._round and is_round, self._square or not is_round
         return self._citation(ranges, blanks), match.end()
 
     def _citation(self, ranges: list[tuple[int, int]], blanks: str) -> str:
@@ -273,27 +279,38 @@ class Citations:
 
     def _above(self, text: str, position: int, blanks: str, last: bool) -> tuple[str, int] | None:
         """Read what may be numbers in a tag or above the line: a citation, but for powers and what the context has, too."""
-        match = (_TAGGED if text[position] == "<" else _ABOVE).match(text, position, position + MAX_MARK)
+        is_tag = text[position] == "<"
+        match = (_TAGGED if is_tag else _ABOVE).match(text, position, position + MAX_MARK)
         if not last and (
             (match is None and len(text) - position < MAX_MARK and _TAG_BEGUN.match(text, position))
-            or (match is not None and match.end() == len(text) and text[position] != "<")
+            or (match is not None and (match.end() == len(text) if is_tag else _ABOVE_BEGUN.match(text, match.end())))
         ):
             return None
-        mark = None if match is None else cited(match[2] if match.lastindex else match[0].translate(_ABOVE_DIGITS))
+        mark = None if match is None else cited(match[2]) if is_tag else (self._above_the_line(match[0]), False)
         if match is None or mark is None:
             return blanks + text[position], position + 1
-        tag = match[1].lower() if match.lastindex else ""
+        tag = match[1].lower() if is_tag else ""
         if tag in ("", "sup"):
-            before = None if blanks else _BEFORE_ABOVE.search(self._recent_output[-MAX_MARK:])
+            before = None if blanks and not is_tag else _BEFORE_ABOVE.search(self._recent_output[-MAX_MARK:])
             word = (before["word"] or "").lower() if before else ""
-            cites = before is not None and word not in _RAISED and not self._valid_numbers(mark[0])[1]
+            # There is no first power.
+            is_power = _AFTER_POWER.match(text, match.end()) or (is_tag and match[2] != "1" and _RAISED.fullmatch(word))
+            cites = before is not None and not is_power and not self._square and not self._valid_numbers(mark[0])[1]
             # ² right behind a word is none of ours.
-            cites = cites and (bool(tag) or not word) and not self._has(tag or "sign")
+            cites = cites and (is_tag or not word) and not self._has(tag or "sign")
         else:
             cites = not self._has("tag")
         if not cites:
-            return blanks + match[0], match.end()
+            # Square brackets within a tag cite by themselves.
+            end = position + 1 if is_tag else match.end()
+            return blanks + text[position:end], end
         return self._citation(mark[0], blanks), match.end()
+
+    def _above_the_line(self, text: str) -> list[tuple[int, int]]:
+        """Return the numbers of signs above the line, as ranges: ¹² is 12 where there is such a one, or 1 and 2."""
+        runs = re.findall(r"\d+", text.translate(_ABOVE_DIGITS))
+        numbers = [int(number) for run in runs for number in ([run] if int(run) in self._numbers else run)]
+        return [(number, number) for number in numbers]
 
     def _has(self, name: str) -> frozenset[str]:
         """Return what the context itself has of a form in which models cite: there it cites nothing."""

@@ -13,7 +13,7 @@ from pg_graphrag.ground.numeric import Flags, Scores, distinct, np
 from pg_graphrag.search.contexts.citations import pieces
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.found_chunk import FoundChunk
-from pg_graphrag.search.query.query import Query
+from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers import passages
 from pg_graphrag.search.retrievers.lexical import shared_words
 from pg_graphrag.server import Row, cached_property
@@ -90,6 +90,7 @@ class Sentence:
         return self.whole.casefold()
 
 
+@timed("passages")
 def answering(query: Query, rows: Sequence[FoundChunk]) -> list[Sentence]:
     """Return the sentences of chunks that answer the query, in order; the `number` of each is that of its row."""
     rows = rows[:MAX_CHUNKS]
@@ -136,7 +137,9 @@ def in_order(query: Query, candidates: list[Sentence], most: int) -> list[Senten
 def _have_what_is_asked_for(query: Query, candidates: list[Sentence]) -> Flags:
     """Return which sentences have a number, a date, or a person or place that the question does not name, as it asks, (n,)."""
     question = query.text.casefold()
-    wanted = next((wanted for asks, wanted in _ASKED_FOR if re.search(asks, question)), None)
+    # Before the last line stands what was asked before.
+    last = question.strip().rpartition("\n")[2]
+    wanted = next((wanted for asks, wanted in _ASKED_FOR if re.search(asks, last)), None)
     if wanted is None or not candidates:
         return np.zeros(len(candidates), np.bool_)
     if isinstance(wanted, str):

@@ -6,12 +6,13 @@ from pg_graphrag.ground.numeric import int64s
 from pg_graphrag.index.curation.name_variants import Resembling
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.row_names import row_names
+from pg_graphrag.search.graph_view.topology_graph import TopologyGraph
 from pg_graphrag.search.graph_view.visible_graph import whole_visible_graph
 from pg_graphrag.search.query.query import MAX_KEYWORDS, Query, timed
 from pg_graphrag.text.concept import key
 
-# Longer texts are no names.
-MAX_LENGTH = 64
+# Longer texts are no names, and a query that is a question or has more words.
+MAX_LENGTH, MAX_WORDS = 64, 6
 # Names that are compared between two looks whether the search was cancelled: some 20 ms.
 AT_ONCE = 5000
 _KEYS = """
@@ -25,11 +26,11 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS ids, pg_ca
 
 @timed("graph")
 def rough_matches(query: Query) -> dict[int, tuple[float, str]]:
-    """Return {entity: (likeness in 0.7 … 1, reason)} of the names that are like a keyword, or like the whole query.
+    """Return {entity: (likeness in 0.7 … 1, reason)} of the names that are like a keyword, or like a query that may be a name.
 
     Of a keyword that is a name or an alias itself there are none.
     """
-    texts = query.low or [query.text]
+    texts = query.low or ([] if _is_sentence(query.text) else [query.text])
     names = {key(text): text for text in texts[:MAX_KEYWORDS] if len(text) <= MAX_LENGTH}
     rough = [Resembling(name) for name in names if name and not graph_of(query).named([name])]
     matches: dict[int, tuple[float, str]] = {}
@@ -48,13 +49,18 @@ def rough_matches(query: Query) -> dict[int, tuple[float, str]]:
     return matches
 
 
+def _is_sentence(text: str) -> bool:
+    return "?" in text or "？" in text or len(text.split()) > MAX_WORDS
+
+
 def _names(query: Query) -> Iterator[tuple[int, str]]:
     """Yield (entity, key) of all names and aliases that the caller may see."""
-    if query.visible is None:
+    graph = graph_of(query) if query.visible is None else whole_visible_graph(query)
+    if not isinstance(graph, TopologyGraph):
         row = query.db.query(_KEYS, ["int4"], [query.corpus.id])[0]
         yield from zip(int64s(row["ids"]).tolist(), row["keys"] or (), strict=True)
         return
-    topology = whole_visible_graph(query).topology
+    topology = graph.topology
     ids = topology.entities.ids.tolist()
     yield from zip(ids, topology.keys, strict=True)
     for alias, entity_key in zip(topology.aliases.keys, topology.aliases.entity_keys, strict=True):

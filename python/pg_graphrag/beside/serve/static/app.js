@@ -30,7 +30,9 @@ async function start() {
   i18n.translate(document);
   const theme = localStorage.getItem("theme");
   if (theme) document.documentElement.dataset.theme = theme;
-  const { token, refused, place: wanted } = Object.fromEntries(new URLSearchParams(location.hash.startsWith("#/") ? "" : location.hash.slice(1)));
+  const { token, refused, place: asked } = Object.fromEntries(new URLSearchParams(location.hash.startsWith("#/") ? "" : location.hash.slice(1)));
+  // Whom the provider's sign-in left outside may try again for the same place.
+  const wanted = asked ?? (refused && sessionStorage.getItem("place"));
   // Out of the address, so that it is in no history.
   if (token || refused) history.replaceState(null, "", `/${wanted?.startsWith("/") ? `#${wanted}` : ""}`);
   const before = session.name;

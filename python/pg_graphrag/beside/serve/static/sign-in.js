@@ -31,7 +31,7 @@ export async function form(main, done, { reason, refused }) {
   h("label", {}, t("Name"), h("input", { name: "name", required: true, autocomplete: "username" })),
   h("label", {}, t("Password"), h("input", { name: "password", type: "password", required: true, autocomplete: "current-password" })),
   h("button", {}, t("Sign in"))) : null;
-  const withProvider = ways.provider ? h("a", { class: "button", href: `/api/sign-in/provider/begin?place=${encodeURIComponent(location.hash.slice(1))}` }, t("Sign in with {name}", { name: ways.provider })) : null;
+  const withProvider = ways.provider ? h("a", { class: "button", href: `/api/sign-in/provider/begin?place=${encodeURIComponent(location.hash.slice(1))}`, onclick: () => sessionStorage.setItem("place", location.hash.slice(1)) }, t("Sign in with {name}", { name: ways.provider })) : null;
   const withToken = h("form", { class: "fields", onsubmit: enter(({ token }) => begin(token.value.trim())) },
     h("label", {}, t("Token"), h("input", { name: "token", type: "password", required: true, autocomplete: "off" })),
     h("p", { class: "soft small" }, t("Whoever runs this server has it: it is printed when the server starts.")),
@@ -45,6 +45,7 @@ export async function form(main, done, { reason, refused }) {
 
 // Takes from the tab's storage what its caller left there.
 export function empty() {
+  sessionStorage.removeItem("place");
   for (const name of Object.keys(sessionStorage)) if (name.startsWith("why ")) sessionStorage.removeItem(name);
 }
 

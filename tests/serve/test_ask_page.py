@@ -160,7 +160,7 @@ def test_a_connection_lost_within_an_answer_says_so_in_words(opened: Open) -> No
     page.evaluate(
         "fetch = ((before) => (url, options) => String(url).includes('/api/ask') ? Promise.resolve("
         "new Response(new ReadableStream({pull: (stream) => stream.error(new TypeError('network error'))})))"
-        " : before(url, options))(fetch)"
+        " : before(url, options))(fetch); null"
     )
     page.fill("#question", QUESTION)
     page.press("#question", "Enter")

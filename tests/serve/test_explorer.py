@@ -919,11 +919,33 @@ def test_of_two_documents_the_one_asked_for_last_is_shown(opened: Open) -> None:
     assert page.inner_text("#panel h2") == title
 
 
-def test_of_two_drawings_the_one_wanted_last_is_shown(opened: Open) -> None:
+def test_a_graph_that_cannot_be_loaded_says_so_and_is_tried_again(opened: Open) -> None:
     page = opened("graph", failing="/static/graph.js")
     page.wait_for_selector("[role=alert]:has-text('The graph cannot be loaded')")
     page.unroute_all()
     page.click("button:text-is('Try again')")
+    drawn(page)
+
+
+def test_an_address_names_views_and_no_other_paths(opened: Open) -> None:
+    page = opened("graph", failing="/api/graph/entities/..%2F..%2Fsession")
+    page.unroute_all()
+    drawn(page)
+    base = f"{page.url.split('#')[0]}#/{page.input_value('#corpus')}"
+    page.goto(f"{base}/graph/constructor")
+    drawn(page)
+    says(page, "entities, ")
+    asked = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    page.goto(f"{base}/graph/entity/..%2F..%2Fsession")
+    page.wait_for_selector("#legend [role=alert]")
+    assert "/api/session" not in asked
+    page.goto(f"{base}/constructor")
+    page.wait_for_selector("#question")
+
+
+def test_of_two_drawings_the_one_wanted_last_is_shown(opened: Open) -> None:
+    page = opened("graph")
     drawn(page)
     # A layout that another takes the place of ends as well.
     ended = page.evaluate(

@@ -51,7 +51,10 @@ async function mayReplace(token) {
   const own = await fetch("/api/session").catch(() => null);
   if (!own?.ok) return true;
   const [{ name }, other] = await Promise.all([own.json(), request("GET", "/api/session", { headers: { authorization: `Bearer ${token}` } }).then((reply) => reply.json())]);
-  return name === other.name || confirm(t("You are signed in as {name}. Sign in with the token of this address instead?", { name }));
+  if (name === other.name) return true;
+  if (!confirm(t("You are signed in as {name}. Sign in with the token of this address instead?", { name }))) return false;
+  empty();
+  return true;
 }
 
 // before: who was in this tab until now.

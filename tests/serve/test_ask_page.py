@@ -155,6 +155,29 @@ def test_an_answer_that_fails_says_why_and_leads_to_passages(opened: Open, modul
     page.wait_for_selector(".sources")
 
 
+def test_a_connection_lost_within_an_answer_says_so_in_words(opened: Open) -> None:
+    page = opened()
+    page.evaluate(
+        "fetch = ((before) => (url, options) => String(url).includes('/api/ask') ? Promise.resolve("
+        "new Response(new ReadableStream({pull: (stream) => stream.error(new TypeError('network error'))})))"
+        " : before(url, options))(fetch); null"
+    )
+    page.fill("#question", QUESTION)
+    page.press("#question", "Enter")
+    page.wait_for_selector("[role=alert]:has-text('The server cannot be reached')")
+
+
+def test_return_that_confirms_a_conversion_asks_nothing(opened: Open) -> None:
+    page = opened()
+    page.fill("#question", "東京")
+    page.evaluate(
+        "document.activeElement.dispatchEvent(new KeyboardEvent('keydown',"
+        " {key: 'Enter', keyCode: 229, bubbles: true, cancelable: true}))"
+    )
+    page.wait_for_timeout(200)
+    assert page.input_value("#question") == "東京" and page.query_selector(".turn") is None
+
+
 def test_markdown_grows_without_its_marks(opened: Open) -> None:
     page = opened()
     text = (

@@ -6,6 +6,7 @@ GRAPHRAG_SCREENSHOTS=FOLDER keeps pictures of each view.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -98,7 +99,7 @@ Open = Callable[..., Any]
 @pytest.fixture
 def opened(browser: Any, explored: Serving) -> Iterator[Open]:
     """Opens the pages, signed in; afterwards nothing may have failed in them but requests for `failing`, and nothing been
-    asked of other hosts."""
+    asked of other hosts. That there is no session yet is no failure, though the browser writes it down as one."""
     contexts, errors = [], []
 
     def open_page(path: str = "", *, failing: str | None = None, **options: Any) -> Any:
@@ -111,8 +112,8 @@ def opened(browser: Any, explored: Serving) -> Iterator[Open]:
             "console",
             lambda message: (
                 message.type == "error"
-                and urlsplit(message.location["url"]).path != failing
-                and errors.append(message.text)
+                and urlsplit(message.location["url"]).path not in (failing, "/api/session")
+                and errors.append(f"{message.text} {message.location['url']}")
             ),
         )
         if failing:
@@ -134,6 +135,14 @@ def opened(browser: Any, explored: Serving) -> Iterator[Open]:
 
 def refuse(route: Any) -> None:
     route.fulfill(status=504, json={"status": 504, "code": "57014", "detail": "the request took too long", "hint": ""})
+
+
+def wait(page: Any, holds: Callable[[], bool]) -> None:
+    """Wait until what this process sees of the page is so."""
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(50)
 
 
 def picture(page: Any, name: str) -> None:
@@ -748,13 +757,220 @@ def test_who_is_not_signed_in_gets_a_form_and_then_what_was_asked_for(browser: A
     page.click("form button")
     page.wait_for_selector("#documents:has-text('No document fits')")
     page.click(".who summary")
+    page.evaluate("sessionStorage.setItem('why one', '{}'); window.isOld = true")
     page.click(".who button:text-is('Sign out')")
     page.wait_for_selector("[name=token]")
-    # What the session's end takes from the page, signing in gives back.
+    # Whoever comes next finds nothing of what was there.
+    assert page.url == f"{explored.url}/"
+    assert page.evaluate("[sessionStorage.length, window.isOld]") == [0, None]
     page.fill("[name=token]", TOKEN)
     page.click("form button")
+    page.click("[data-view=documents]")
     page.wait_for_selector("#documents")
+    for token, view, is_another in ((TOKEN, "curation", False), (READER, "documents", True)):
+        page.evaluate("sessionStorage.setItem('why one', '{}'); window.isOld = true")
+        context.clear_cookies()
+        page.click(f"[data-view={view}]")
+        page.wait_for_selector("[role=alert]:has-text('Your session has ended')")
+        # What the session's end takes from the page, signing in gives back.
+        page.fill("[name=token]", token)
+        page.click("form button")
+        page.wait_for_selector("#changes, #documents")
+        if is_another:
+            page.wait_for_selector(".who [aria-label='Signed in as reader']")
+        assert page.evaluate("[sessionStorage.length, window.isOld]") == ([0, None] if is_another else [1, True])
+    page.goto(f"{explored.url}/docs")
+    page.wait_for_selector("summary:has-text('GET /api/corpora')")
     context.clear_cookies()
-    page.click("[data-view=curation]")
-    page.wait_for_selector("[role=alert]:has-text('Your session has ended')")
+    page.click("summary:has-text('GET /api/corpora')")
+    page.click("details[open] button:text-is('Send')")
+    page.wait_for_selector("[name=token]")
     context.close()
+
+
+def test_an_address_with_the_token_of_another_asks_first(opened: Open) -> None:
+    page = opened("documents")
+    base = page.url.split("#")[0]
+    asked = []
+    answers = ["dismiss", "accept"]
+    page.on("dialog", lambda dialog: (asked.append(dialog.message), getattr(dialog, answers[len(asked) - 1])()))
+    page.goto(f"{base}#token={TOKEN}&place=/default/curation")
+    page.wait_for_selector("#changes")
+    assert asked == []
+    page.goto(f"{base}#token={READER}&place=/default/graph")
+    page.wait_for_selector("#canvas")
+    assert "You are signed in as owner." in asked[0]
+    page.wait_for_selector(".who [aria-label='Signed in as owner']")
+    page.goto(f"{base}#token={READER}&place=token=x")
+    page.wait_for_selector(".who [aria-label='Signed in as reader']")
+    assert len(asked) == 2 and READER not in page.url and "token" not in page.url
+
+
+@pytest.mark.parametrize(
+    ("refused", "says"), [("unknown", "You are not on the list of this server."), ("constructor", ""), ("Call+555", "")]
+)
+def test_an_address_puts_no_words_of_its_own_into_the_form(
+    browser: Any, explored: Serving, refused: str, says: str
+) -> None:
+    context = browser.new_context(locale="en-US")
+    page = context.new_page()
+    page.goto(f"{explored.url}/")
+    page.evaluate("sessionStorage.setItem('place', '/default/documents')")
+    page.goto(f"{explored.url}/static/icon.svg")
+    page.goto(f"{explored.url}/#refused={refused}")
+    page.wait_for_selector("[name=token]")
+    assert page.inner_text("[role=alert]").startswith(says) and page.is_visible("[role=alert]") == bool(says)
+    assert page.url == f"{explored.url}/#/default/documents"
+    context.close()
+
+
+def test_the_progress_goes_on_where_the_server_ends_its_stream(opened: Open) -> None:
+    page = opened()
+    counts = {"failed": 0, "leased": 1, "documents": 2, "entities": 0, "relationships": 0}
+    asked = []
+
+    def tell(route: Any) -> None:
+        pending = 1 if not asked else 0
+        asked.append(route.request.url)
+        told = json.dumps(counts | {"pending": pending, "indexed": 2 - pending})
+        route.fulfill(content_type="text/event-stream", body=f"event: status\ndata: {told}\n\n")
+
+    page.route("**/api/status/events*", tell)
+    page.click("[data-view=documents]")
+    page.wait_for_selector("#progress:has-text('2 indexed')")
+    page.wait_for_timeout(1500)
+    assert len(asked) == 2
+
+
+def test_files_go_where_their_upload_began_and_undo_where_the_change_was(opened: Open, module_db: Database) -> None:
+    for name in ("first", "second"):
+        module_db.execute(f"SELECT graphrag.create_corpus('{name}', '{{\"communities\": false}}')")
+    page = opened("documents")
+    base = page.url.split("#")[0]
+    held = []
+    page.route("**/api/upload*", lambda route: held.append(route))
+    page.goto(f"{base}#/first/documents")
+    page.wait_for_selector("text=There are no documents yet.")
+    page.set_input_files(
+        "#files", [{"name": f"{n}.txt", "mimeType": "text/plain", "buffer": b"A plan."} for n in range(21)]
+    )
+    wait(page, lambda: len(held) == 1)
+    page.select_option("#corpus", "second")
+    page.wait_for_selector("#documents:has-text('There are no documents yet.')")
+    held[0].continue_()
+    wait(page, lambda: len(held) == 2)
+    with page.expect_response("**/api/upload*"):
+        held[1].continue_()
+    assert all("corpus=first" in one.request.url for one in held)
+    assert module_db.execute("SELECT FROM graphrag.documents WHERE corpus = 'second'").rowcount == 0
+    page.unroute_all()
+    page.goto(f"{base}#/first/graph")
+    page.click("summary:text-is('New entity')")
+    page.fill("form:has(button:text-is('Create')) [name=name]", "Kestrel")
+    page.click("button:text-is('Create')")
+    page.wait_for_selector(".toast button")
+    page.select_option("#corpus", "second")
+    with page.expect_response(lambda reply: reply.request.method == "DELETE") as undone:
+        page.click(".toast button")
+    assert "corpus=first" in undone.value.url and undone.value.ok
+
+
+def test_the_filter_of_documents_and_the_open_one_have_an_address_each(opened: Open) -> None:
+    page = opened("documents")
+    page.fill("input[type=search]", "tower")
+    until(page, "location.hash.includes('find=tower')")
+    page.wait_for_selector("#documents tbody tr:only-child")
+    page.click("#documents tbody .link")
+    page.wait_for_selector("#panel .text")
+    page.reload()
+    page.wait_for_selector("#panel .text")
+    assert page.input_value("input[type=search]") == "tower"
+    page.click("[aria-label='Close the document']")
+    page.goto(f"{page.url.split('#')[0]}#/{page.input_value('#corpus')}/documents?page=99")
+    page.wait_for_selector("#documents tbody tr")
+    until(page, "!location.hash.includes('page=')")
+    page.go_back()
+    until(page, "location.hash.includes('find=tower')")
+    page.wait_for_selector("#documents tbody tr:only-child")
+    # Whoever leaves is not brought back by what he typed.
+    page.fill("input[type=search]", "x")
+    page.keyboard.press("Tab")
+    page.click("[data-view=curation]")
+    page.wait_for_timeout(400)
+    assert "/curation" in page.url
+
+
+def test_of_two_documents_the_one_asked_for_last_is_shown(opened: Open) -> None:
+    page = opened("documents")
+    page.wait_for_selector("#documents tbody tr")
+    held = []
+    page.route(
+        lambda url: re.fullmatch(r"/api/documents/\d+", urlsplit(url).path) is not None,
+        lambda route: route.continue_() if held else held.append(route),
+    )
+    page.click("#documents tbody .link >> nth=0")
+    wait(page, lambda: bool(held))
+    page.click("#documents tbody .link >> nth=1")
+    page.wait_for_selector("#panel .text")
+    title = page.inner_text("#panel h2")
+    with page.expect_response(lambda reply: reply.url == held[0].request.url):
+        held[0].continue_()
+    page.wait_for_timeout(300)
+    assert page.inner_text("#panel h2") == title
+
+
+def test_a_graph_that_cannot_be_loaded_says_so_and_is_tried_again(opened: Open) -> None:
+    page = opened("graph", failing="/static/graph.js")
+    page.wait_for_selector("[role=alert]:has-text('The graph cannot be loaded')")
+    page.unroute_all()
+    page.click("button:text-is('Try again')")
+    drawn(page)
+
+
+def test_an_address_names_views_and_no_other_paths(opened: Open) -> None:
+    page = opened("graph", failing="/api/graph/entities/..%2F..%2Fsession")
+    page.unroute_all()
+    drawn(page)
+    base = f"{page.url.split('#')[0]}#/{page.input_value('#corpus')}"
+    page.goto(f"{base}/graph/constructor")
+    drawn(page)
+    says(page, "entities, ")
+    asked = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    page.goto(f"{base}/graph/entity/..%2F..%2Fsession")
+    page.wait_for_selector("#legend [role=alert]")
+    assert "/api/session" not in asked
+    page.goto(f"{base}/constructor")
+    page.wait_for_selector("#question")
+
+
+def test_of_two_drawings_the_one_wanted_last_is_shown(opened: Open) -> None:
+    page = opened("graph")
+    drawn(page)
+    # A layout that another takes the place of ends as well.
+    ended = page.evaluate(
+        "import('/static/graph-canvas.js').then(async ({lay}) => { const first = lay('force');"
+        " const last = lay('rings');"
+        " return Promise.race([Promise.all([first, last]).then(() => true), "
+        " new Promise((done) => setTimeout(done, 20000, false))]); })"
+    )
+    assert ended
+    page.goto(f"{page.url.split('#')[0]}#/{page.input_value('#corpus')}/graph/entity?name=Grace Hopper")
+    says(page, "Grace Hopper and 2 entities around it.")
+    drawn(page)
+    page.click("#side .items .link:text-is('Ada Lovelace') >> nth=0")
+    page.wait_for_selector("#chosen h3:text-is('Ada Lovelace')")
+    held = []
+    page.route("**/api/graph/entities/*limit=30*", lambda route: held.append(route))
+    page.click("#chosen button:text-is('Expand')")
+    wait(page, lambda: bool(held))
+    page.evaluate("location.hash = location.hash.replace(/&?open=[0-9]+/, '')")
+    with page.expect_response(lambda reply: reply.url == held[0].request.url):
+        held[0].continue_()
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.querySelector('#canvas').labels.length") == 3
+    page.wait_for_selector("#chosen button:text-is('Expand')")
+    page.unroute_all()
+    page.click("#chosen button:text-is('Expand')")
+    page.wait_for_selector("#chosen button:text-is('Collapse')")
+    drawn(page, "document.querySelector('#canvas').labels.length === 7")

@@ -1,14 +1,20 @@
 // Requests to this server. Whatever changes something carries the session's CSRF token.
 
+import { t } from "./i18n.js";
+
 export const session = { corpus: null, may: [], modes: [], csrf: null, max_upload: 0 };
 
 export class Refused extends Error {
   constructor(status, { message, detail = message, hint, code } = {}) {
-    super(detail ?? `The server answered ${status}`);
+    super(detail ?? t("The server answered {status}", { status: String(status) }));
     this.status = status;
     this.hint = hint;
     this.code = code;
   }
+}
+
+function lost(error) {
+  throw error.name === "AbortError" ? error : new Refused(0, { message: t("The server cannot be reached") });
 }
 
 export async function request(method, path, { query, body, signal, headers } = {}) {
@@ -21,13 +27,7 @@ export async function request(method, path, { query, body, signal, headers } = {
     options.body = JSON.stringify(body);
     options.headers["content-type"] = "application/json";
   }
-  let reply;
-  try {
-    reply = await fetch(url, options);
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Refused(0, { message: "The server cannot be reached" });
-  }
+  const reply = await fetch(url, options).catch(lost);
   // The page shows the form; what was asked for stays in the address.
   if (reply.status === 401 && !path.startsWith("/api/sign-in") && !headers?.authorization) dispatchEvent(new Event("signed-out"));
   if (!reply.ok) throw new Refused(reply.status, await reply.json().catch(() => ({})));
@@ -38,8 +38,8 @@ const withCorpus = (query) => ({ corpus: session.corpus, ...query });
 
 export const get = async (path, query, signal) => (await request("GET", path, { query: withCorpus(query), signal })).json();
 export const post = async (path, body, signal) => (await request("POST", path, { body: { corpus: session.corpus, ...body }, signal })).json();
-export const remove = async (path) => (await request("DELETE", path, { query: withCorpus() })).json();
-export const upload = async (form, signal) => (await request("POST", "/api/upload", { query: withCorpus(), body: form, signal })).json();
+export const remove = async (path, corpus) => (await request("DELETE", path, { query: { corpus } })).json();
+export const upload = async (form, signal, corpus) => (await request("POST", "/api/upload", { query: { corpus }, body: form, signal })).json();
 
 // Server-sent events of a request: {event, data}, as they come.
 export async function* events(method, path, options) {
@@ -48,7 +48,7 @@ export async function* events(method, path, options) {
   let rest = "";
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.read().catch(lost);
       if (done) return;
       rest += value;
       const blocks = rest.split("\n\n");

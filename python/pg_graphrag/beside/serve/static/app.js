@@ -1,6 +1,6 @@
 // The frame: who is there, which corpus and view, theme and keys.
 
-import { begin, get, session } from "./api.js";
+import { begin, get, request, session } from "./api.js";
 import { $, complain, h, isDark, refusal } from "./dom.js";
 import { close, open } from "./document.js";
 import * as ask from "./ask.js";
@@ -9,11 +9,17 @@ import * as documents from "./documents.js";
 import * as i18n from "./i18n.js";
 import { t } from "./i18n.js";
 import { address, go, place } from "./router.js";
-import { form, who } from "./sign-in.js";
+import { empty, form, who } from "./sign-in.js";
 
 // Fetched with the first graph; then this is that module.
 const graph = { forget() {}, async view(...given) {
-  Object.assign(graph, await import("./graph.js"));
+  try {
+    Object.assign(graph, await import("./graph.js"));
+  } catch {
+    // A browser may keep the failure of a module until the page is loaded again.
+    if (current === graph) $("#main").replaceChildren(h("div", { class: "column" }, h("div", { class: "card" }, refusal(new Error(t("The graph cannot be loaded")), () => location.reload()))));
+    return;
+  }
   if (current === graph) graph.view(...given);
 } };
 const VIEWS = { ask, graph, documents, curation };
@@ -24,26 +30,47 @@ async function start() {
   i18n.translate(document);
   const theme = localStorage.getItem("theme");
   if (theme) document.documentElement.dataset.theme = theme;
-  const { token, refused, place: wanted } = Object.fromEntries(new URLSearchParams(location.hash.startsWith("#/") ? "" : location.hash.slice(1)));
+  const { token, refused, place: asked } = Object.fromEntries(new URLSearchParams(location.hash.startsWith("#/") ? "" : location.hash.slice(1)));
+  // Whom the provider's sign-in left outside may try again for the same place.
+  const wanted = asked ?? (refused && sessionStorage.getItem("place"));
   // Out of the address, so that it is in no history.
-  if (token || refused) history.replaceState(null, "", `/${wanted ? `#${wanted}` : ""}`);
+  if (token || refused) history.replaceState(null, "", `/${wanted?.startsWith("/") ? `#${wanted}` : ""}`);
+  const before = session.name;
   try {
-    await begin(token);
+    await begin(token && (await mayReplace(token)) ? token : null);
   } catch (error) {
-    if (error.status === 401) signIn(token ? t("The token is not known: the server may have been started again.") : refused);
+    if (error.status === 401) signIn(token ? t("The token is not known: the server may have been started again.") : null, refused);
     else $("#main").replaceChildren(h("div", { class: "column" }, h("div", { class: "card" }, refusal(error, start))));
     return;
   }
-  await enter();
+  await enter(before);
 }
 
-async function enter() {
+// A link could sign one in as whoever sent it: who has a session is asked before that of another takes its place.
+async function mayReplace(token) {
+  const own = await fetch("/api/session").catch(() => null);
+  if (!own?.ok) return true;
+  const [{ name }, other] = await Promise.all([own.json(), request("GET", "/api/session", { headers: { authorization: `Bearer ${token}` } }).then((reply) => reply.json())]);
+  if (name === other.name) return true;
+  if (!confirm(t("You are signed in as {name}. Sign in with the token of this address instead?", { name }))) return false;
+  empty();
+  return true;
+}
+
+// before: who was in this tab until now.
+async function enter(before) {
+  isSigningIn = false;
+  if (before && before !== session.name) {
+    empty();
+    location.reload();
+    return;
+  }
   try {
     // Without the list, the pages of the server's own corpus.
     const corpora = await get("/api/corpora").catch((error) => { if (error.status === 401) throw error; complain(error); return []; });
     const names = [...new Set([session.corpus, ...corpora.map(({ name }) => name)])];
     $("#corpus").replaceChildren(...names.map((name) => h("option", { value: name }, name)));
-    $("#who").replaceChildren(who(() => signIn()));
+    $("#who").replaceChildren(who());
     $("#bar").hidden = false;
     route();
   } catch (error) {
@@ -52,14 +79,15 @@ async function enter() {
 }
 
 let isSigningIn = false;
-function signIn(reason) {
+function signIn(reason, refused) {
   if (isSigningIn) return;
   isSigningIn = true;
   current?.stop?.();
   current = null;
   close();
   $("#bar").hidden = true;
-  form($("#main"), () => { isSigningIn = false; enter(); }, reason);
+  const before = session.name;
+  form($("#main"), () => enter(before), { reason, refused });
 }
 
 function route(event) {
@@ -71,7 +99,7 @@ function route(event) {
   }
   if (![...$("#corpus").options].some((option) => option.value === session.corpus)) $("#corpus").append(h("option", { value: session.corpus }, session.corpus));
   $("#corpus").value = session.corpus;
-  const name = view in VIEWS ? view : "ask";
+  const name = Object.hasOwn(VIEWS, view) ? view : "ask";
   for (const link of document.querySelectorAll("#views a")) {
     // From elsewhere back to the thread or search where one was.
     link.href = address(...(link.dataset.view === "ask" && name !== "ask" ? ask.last() : [link.dataset.view]));

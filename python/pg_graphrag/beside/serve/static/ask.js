@@ -73,7 +73,8 @@ function composer(page, query) {
   }
 
   function keys(event) {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    // 229: in Safari, Return that confirms a conversion.
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
     event.preventDefault();
     if (event.ctrlKey || event.metaKey) search();
     else if (!running || running.thread !== page.thread) send();

@@ -15,11 +15,12 @@ export async function view(main) {
 }
 
 async function changes() {
+  const { corpus } = session;
   const made = await get("/api/curations");
   return made.length ? h("table", {}, h("tbody", {}, made.map((one) => h("tr", { class: one.undone_at ? "undone" : null },
     h("td", {}, h("div", {}, told(one.kind, one.arguments)), ...details(one.arguments)),
     h("td", { class: "small soft" }, `${one.made_by}, ${new Date(one.made_at).toLocaleString()}`),
-    h("td", {}, one.undone_at ? h("span", { class: "badge" }, t("undone")) : mayCurate() ? h("button", { class: "second small", type: "button", "aria-label": t("Undo change {number}", { number: String(one.id) }), onclick: () => undo(one.id) }, t("Undo")) : null)))))
+    h("td", {}, one.undone_at ? h("span", { class: "badge" }, t("undone")) : mayCurate() ? h("button", { class: "second small", type: "button", "aria-label": t("Undo change {number}", { number: String(one.id) }), onclick: () => undo(one.id, corpus) }, t("Undo")) : null)))))
     : h("p", { class: "soft" }, t("Nobody has changed anything."));
 }
 
@@ -44,9 +45,9 @@ const details = ({ type, description, keywords, weight }) => [
   keywords?.length && t("Keywords: {value}", { value: keywords.join(", ") }), weight != null && t("Weight: {value}", { value: String(weight) }),
 ].filter(Boolean).map((line) => h("div", { class: "small soft" }, line));
 
-async function undo(id) {
+async function undo(id, corpus) {
   try {
-    await remove(`/api/curations/${id}`);
+    await remove(`/api/curations/${id}`, corpus);
     toast(t("Undone"));
     await refill($("#changes"), changes);
   } catch (error) {
@@ -56,7 +57,7 @@ async function undo(id) {
 
 // The database has no place for what is not to be merged; this browser remembers it.
 const place = () => `not one ${session.corpus}`;
-const dismissed = () => new Set(JSON.parse(localStorage.getItem(place()) ?? "[]"));
+const dismissed = (kept = place()) => new Set(JSON.parse(localStorage.getItem(kept) ?? "[]"));
 const pair = (one) => JSON.stringify([one.entity, one.target].sort());
 
 async function suggestions() {
@@ -88,10 +89,11 @@ function reason(text) {
 }
 
 function dismiss(one, item) {
+  const kept = place();
   const remembered = (change) => {
-    const gone = dismissed();
+    const gone = dismissed(kept);
     change(gone);
-    localStorage.setItem(place(), JSON.stringify([...gone]));
+    localStorage.setItem(kept, JSON.stringify([...gone]));
     return refill($("#suggestions"), suggestions);
   };
   item.remove();
@@ -100,10 +102,11 @@ function dismiss(one, item) {
 }
 
 async function merge(one, item) {
+  const { corpus } = session;
   try {
     const { id } = await post("/api/curations", { kind: "merge_entities", arguments: { entities: [one.entity], target: one.target } });
     item.remove();
-    toast(t("Merged"), { label: t("Undo"), run: () => undo(id) });
+    toast(t("Merged"), { label: t("Undo"), run: () => undo(id, corpus) });
     await refill($("#changes"), changes);
   } catch (error) {
     complain(error);

@@ -67,6 +67,8 @@ function route(path, method, operation) {
     box, reply ? [h("h3", {}, `Reply: ${typed(reply)}`), fields(reply.items ?? reply)] : null);
 }
 
+addEventListener("signed-out", () => location.replace("/"));
+
 const column = h("div", { class: "column" });
 $("#main").append(column);
 try {

@@ -2,15 +2,19 @@
 
 import { get, post } from "./api.js";
 import { $, complain, h } from "./dom.js";
+import { t } from "./i18n.js";
 import { place, remember } from "./router.js";
 import { nearest } from "./sentences.js";
 
 // Characters of the text in an address.
 const LONGEST_TEXT = 300;
 let opener = null;
+// Of documents that were asked for, the last is shown.
+let turns = 0;
 
 // chunk: the text found; sought: what the sentence should say.
 export async function open(id, { chunk = "", sought = "" } = {}) {
+  const turn = (turns += 1);
   opener = document.activeElement;
   try {
     let part = await get(`/api/documents/${id}`);
@@ -18,16 +22,18 @@ export async function open(id, { chunk = "", sought = "" } = {}) {
       const { offset } = await post(`/api/documents/${id}/place`, { text: chunk });
       if (offset !== null) part = await get(`/api/documents/${id}`, { offset: Math.max(0, offset - 20000) });
     }
+    if (turn !== turns) return;
     show(part, chunk, sought);
     const { view, parts, values } = place();
     const text = $("#sentence")?.textContent ?? chunk;
     if (view !== "document") remember(view, parts, { ...Object.fromEntries(values), document: id, text: text.slice(0, LONGEST_TEXT) }, { isNew: values.get("document") !== String(id) });
   } catch (error) {
-    complain(error);
+    if (turn === turns) complain(error);
   }
 }
 
 export function close() {
+  turns += 1;
   const panel = $("#panel");
   if (panel.hidden) return false;
   panel.hidden = true;
@@ -56,12 +62,16 @@ function show(part, chunk, sought) {
     } else within.append(...lines(chunk));
     text.append(...lines(part.content.slice(0, start)), within, ...lines(part.content.slice(start + chunk.length)));
   }
-  const more = (label, offset) =>
-    h("p", {}, h("button", { class: "second", type: "button", onclick: async () => show(await get(`/api/documents/${part.document_id}`, { offset }), "", "") }, label));
+  const go = async (offset) => {
+    const turn = (turns += 1);
+    const other = await get(`/api/documents/${part.document_id}`, { offset });
+    if (turn === turns) show(other, "", "");
+  };
+  const more = (label, offset) => h("p", {}, h("button", { class: "second", type: "button", onclick: () => go(offset) }, label));
   const head = h("div", { class: "head" },
     h("div", { class: "grow" }, h("h2", {}, part.title || part.source_key), h("div", { class: "soft small" }, part.source_key)),
-    h("button", { class: "second", type: "button", "aria-label": "Close the document", onclick: close }, "✕"));
-  const parts = [head, part.offset > 0 && more("Earlier text", Math.max(0, part.offset - 200000)), text, part.next_offset !== null && more("Later text", part.next_offset)];
+    h("button", { class: "second", type: "button", "aria-label": t("Close the document"), onclick: close }, "✕"));
+  const parts = [head, part.offset > 0 && more(t("Earlier text"), Math.max(0, part.offset - 200000)), text, part.next_offset !== null && more(t("Later text"), part.next_offset)];
   panel.replaceChildren(...parts.filter(Boolean));
   panel.hidden = false;
   panel.focus({ preventScroll: true });

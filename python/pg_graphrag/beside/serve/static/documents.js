@@ -10,15 +10,18 @@ import { remember } from "./router.js";
 const BATCH = 8 << 20;
 const PAGE = 50;
 const STATES = ["indexed", "pending", "failed", "retracted"];
+// Milliseconds until a stream that ended while documents are pending is asked for again.
+const PAUSE = 1000;
 let watching = null;
+let typing = null;
 
 const stateWord = (state) => ({ indexed: t("indexed"), pending: t("pending"), failed: t("failed"), retracted: t("retracted") })[state] ?? state;
 
 export async function view(main, { values }) {
   const may = session.may.includes("insert");
-  const shown = { text: values.get("text") ?? "", status: values.get("status") ?? "", sort: values.get("sort") || "number", descending: values.get("descending") === "true", page: Number(values.get("page")) || 1 };
+  const shown = { find: values.get("find") ?? "", status: values.get("status") ?? "", sort: values.get("sort") || "number", descending: values.get("descending") === "true", page: Number(values.get("page")) || 1 };
   const chosen = new Set();
-  const filter = h("input", { type: "search", placeholder: t("Key or title"), "aria-label": t("Key or title"), value: shown.text, oninput: () => { clearTimeout(filter.timer); filter.timer = setTimeout(() => show({ text: filter.value, page: 1 }), 250); } });
+  const filter = h("input", { type: "search", placeholder: t("Key or title"), "aria-label": t("Key or title"), value: shown.find, oninput: () => { clearTimeout(typing); typing = setTimeout(() => show({ find: filter.value, page: 1 }), 250); } });
   const status = h("select", { "aria-label": t("Status"), onchange: () => show({ status: status.value, page: 1 }) }, h("option", { value: "" }, t("All states")), STATES.map((state) => h("option", { value: state }, stateWord(state))));
   status.value = shown.status;
   const actions = h("div", { class: "row", id: "actions", hidden: true });
@@ -32,18 +35,18 @@ export async function view(main, { values }) {
   watch(refresh);
   await fill($("#documents"), list);
 
-  async function show(change) {
+  async function show(change, isNew = !("find" in change)) {
     Object.assign(shown, change);
-    remember("documents", [], { ...shown, sort: shown.sort === "number" ? null : shown.sort, descending: shown.descending || null, page: shown.page > 1 ? shown.page : null }, { isNew: "page" in change && !("text" in change) });
+    remember("documents", [], { ...shown, sort: shown.sort === "number" ? null : shown.sort, descending: shown.descending || null, page: shown.page > 1 ? shown.page : null }, { isNew });
     chosen.clear();
     await refresh();
   }
 
   async function list() {
-    const { documents, total } = await get("/api/documents", { ...shown, page: null, status: shown.status || null, text: shown.text || null, limit: PAGE, offset: (shown.page - 1) * PAGE });
-    if (!documents.length && shown.page > 1) return show({ page: 1 });
+    const { documents, total } = await get("/api/documents", { ...shown, page: null, find: null, status: shown.status || null, text: shown.find || null, limit: PAGE, offset: (shown.page - 1) * PAGE });
+    if (!documents.length && shown.page > 1) return show({ page: 1 }, false);
     chooseActions();
-    if (!documents.length) return h("p", { class: "soft" }, shown.text || shown.status ? t("No document fits.") : t("There are no documents yet."));
+    if (!documents.length) return h("p", { class: "soft" }, shown.find || shown.status ? t("No document fits.") : t("There are no documents yet."));
     const all = h("input", { type: "checkbox", "aria-label": t("Choose all on this page"), onchange: () => choose(documents, all.checked) });
     all.checked = documents.every(({ document_id: id }) => chosen.has(id));
     return [
@@ -114,6 +117,7 @@ export async function view(main, { values }) {
   }
 
   async function send(files) {
+    const { corpus } = session;
     const bar = h("progress", { max: files.length, value: 0, "aria-label": t("Upload") });
     const notes = h("ul", { class: "list small" });
     const leaving = new AbortController();
@@ -124,7 +128,7 @@ export async function view(main, { values }) {
       try {
         const form = new FormData();
         for (const one of batch) form.append("files", one, one.webkitRelativePath || one.name);
-        for (const result of await upload(form, leaving.signal)) notes.append(h("li", {}, `${result.name}: ${outcome(result)}`, result.errors.map((error) => h("div", { class: "error" }, error))));
+        for (const result of await upload(form, leaving.signal, corpus)) notes.append(h("li", {}, `${result.name}: ${outcome(result)}`, result.errors.map((error) => h("div", { class: "error" }, error))));
       } catch (error) {
         if (error.name === "AbortError") {
           notes.append(h("li", {}, tn(files.length - done, "Cancelled: {count} file may not be in.", "Cancelled: {count} files may not be in.")));
@@ -136,6 +140,7 @@ export async function view(main, { values }) {
       bar.value = done;
     }
     cancel.remove();
+    if (session.corpus !== corpus) return;
     watch(refresh);
     await refresh();
   }
@@ -147,24 +152,29 @@ function outcome({ inserted, updated, unchanged }) {
 }
 
 export function stop() {
+  clearTimeout(typing);
   watching?.abort();
   watching = null;
 }
 
 // Shows how far the indexing is until nothing is pending; the list follows.
 async function watch(refresh) {
-  stop();
+  watching?.abort();
   const own = (watching = new AbortController());
   let before = null;
   try {
-    for await (const { event, data } of progress(own.signal)) {
-      const box = $("#progress");
-      if (!box || own.signal.aborted) return;
-      if (event === "error") throw Object.assign(new Error(data.message), data);
-      box.replaceChildren(...state(data, refresh));
-      if (before && (before.pending !== data.pending || before.failed !== data.failed)) refresh();
-      before = data;
-    }
+    do {
+      // The server ends the stream after some minutes, whatever is pending.
+      if (before) await new Promise((done) => setTimeout(done, PAUSE));
+      for await (const { event, data } of progress(own.signal)) {
+        const box = $("#progress");
+        if (!box || own.signal.aborted) return;
+        if (event === "error") throw Object.assign(new Error(data.message), data);
+        box.replaceChildren(...state(data, refresh));
+        if (before && (before.pending !== data.pending || before.failed !== data.failed)) refresh();
+        before = data;
+      }
+    } while (before?.pending && !own.signal.aborted);
   } catch (error) {
     if (error.name !== "AbortError") $("#progress")?.replaceChildren(refusal(error, () => watch(refresh)));
   }

@@ -24,6 +24,8 @@ let overlay = null;
 let box = null;
 let on = {};
 let worker = null;
+// Ends the layout that is at work.
+let ended = null;
 let job = 0;
 let theme = null;
 let order = [];
@@ -47,8 +49,7 @@ export function clear() {
   sigma?.kill();
   sigma = null;
   graph = null;
-  worker?.terminate();
-  worker = null;
+  halt();
   overlay?.remove();
 }
 
@@ -182,14 +183,23 @@ export function show(id) {
   if (x < PADDING || y < PADDING || x > width - PADDING || y > height - PADDING) sigma.getCamera().animate({ x: at.x, y: at.y });
 }
 
-export function lay(layout, pinned = null) {
+// Whoever waits for a layout that another takes the place of goes on.
+function halt() {
+  ended?.();
+  ended = null;
   worker?.terminate();
+  worker = null;
+}
+
+export function lay(layout, pinned = null) {
+  halt();
   worker = new Worker("/static/layout-worker.js");
   const number = (job += 1);
   const { width, height } = sigma.getDimensions();
   const nodes = graph.mapNodes((id, { x, y, size, group, data }) => ({ id, x, y, size, group, hop: data.hop, isFixed: Boolean(pinned?.has(id)) }));
   const edges = graph.mapEdges((_, { weight }, source, target) => [source, target, weight]);
   return new Promise((done) => {
+    ended = done;
     const finish = () => { document.documentElement.dataset.arranged = String(number); done(); };
     worker.onmessage = ({ data }) => {
       if (data.number !== job || !sigma) return done();

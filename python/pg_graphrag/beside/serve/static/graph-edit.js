@@ -9,19 +9,21 @@ export const mayCurate = () => session.may.includes("curate");
 
 // Makes changes in turn; then `shown(name)` shows the entity of this name (null: none is left), also after they are undone.
 async function change(steps, shown, name, before) {
+  const { corpus } = session;
+  const isShown = () => session.corpus === corpus;
   const made = [];
   try {
-    for (const [kind, values] of steps) made.push((await post("/api/curations", { kind, arguments: values })).id);
+    for (const [kind, values] of steps) made.push((await post("/api/curations", { corpus, kind, arguments: values })).id);
   } catch (error) {
     complain(error);
     if (!made.length) return;
   }
   const undo = async () => {
-    for (const id of made.toReversed()) await remove(`/api/curations/${id}`);
-    await shown(before);
+    for (const id of made.toReversed()) await remove(`/api/curations/${id}`, corpus);
+    if (isShown()) await shown(before);
     toast(t("Undone"));
   };
-  await shown(name).catch(complain);
+  if (isShown()) await shown(name).catch(complain);
   toast(t("Done"), { label: t("Undo"), run: () => undo().catch(complain) });
 }
 

@@ -55,7 +55,8 @@ export function nameBox({ name, label, value = "", required = false, onchoose, o
   }
 
   function press(event) {
-    if (event.isComposing) return;
+    // 229: in Safari, Return that confirms a conversion.
+    if (event.isComposing || event.keyCode === 229) return;
     if (event.key === "Escape" && !list.hidden) {
       event.preventDefault();
       event.stopPropagation();

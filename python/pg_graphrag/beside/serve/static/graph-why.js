@@ -5,12 +5,14 @@ import { t } from "./i18n.js";
 import { address, go } from "./router.js";
 
 const KEPT = 12;
+const FRESH = 20;
 const fresh = new Map();
 
 export function why(answer, question) {
   const key = Date.now().toString(36);
   // The conversation that one came from, with its own address.
   fresh.set(key, { answer, question, back: location.hash });
+  for (const old of [...fresh.keys()].slice(0, -FRESH)) fresh.delete(old);
   try {
     const old = Object.keys(sessionStorage).filter((name) => name.startsWith("why ")).sort();
     for (const name of old.slice(0, Math.max(0, old.length - KEPT + 1))) sessionStorage.removeItem(name);

@@ -30,6 +30,7 @@ let state = null;
 let frame = null;
 let leaving = null;
 let turns = 0;
+let moves = 0;
 let sheet = null;
 
 export async function view(main, asked = null) {
@@ -133,9 +134,9 @@ async function open(wanted) {
   frame.drawing.setAttribute("aria-busy", "true");
   try {
     if (wanted.kind === "entity" && !wanted.id) return await byName(wanted);
-    const made = await (KINDS[wanted.kind] ?? overview)(wanted);
+    const made = await (Object.hasOwn(KINDS, wanted.kind) ? KINDS[wanted.kind] : overview)(wanted);
     if (turn !== turns || !frame?.root.isConnected) return null;
-    state = { wanted: { ...wanted, chosen: "", open: "", find: "" }, hidden: new Set(), expanded: new Map(), ...made };
+    state = { wanted: { ...wanted, chosen: "", open: "", find: "" }, hidden: new Set(), expanded: new Map(), sought: "", ...made };
     state.nodes = new Map(state.part.nodes.map((node) => [String(node.id), node]));
     regroup();
     renderMenu();
@@ -148,11 +149,11 @@ async function open(wanted) {
       // The list is there.
       if (turn === turns) frame.said.replaceChildren(refusal(error, () => open(read(place()))));
     }
-    if (turn !== turns || !frame) return null;
+    if (turn !== turns || !frame || !state) return null;
     // Somebody may have chosen something meanwhile.
     const now = read(place());
     await adjust(now.key === wanted.key ? now : wanted);
-    canvas.choose(state.chosen ?? null);
+    canvas.choose(state?.chosen ?? null);
     return null;
   } catch (error) {
     if (turn === turns && frame) await fail(error, wanted);
@@ -174,7 +175,7 @@ async function fail(error, wanted) {
   frame.list.replaceChildren(side.trail([t("Overview"), address("graph")], [titleOf(wanted)]), ...(unknown.length ? [h("div", { class: "card" }, unknown)] : []), side.pathForm(wanted.source, wanted.target, wanted.kind === "path"));
 }
 
-const titleOf = ({ kind, id }) => ({ path: t("Path"), why: t("Why?"), entity: t("Entity"), community: t("Community"), type: id })[kind] ?? t("Overview");
+const titleOf = ({ kind, id }) => ({ __proto__: null, path: t("Path"), why: t("Why?"), entity: t("Entity"), community: t("Community"), type: id })[kind] ?? t("Overview");
 
 // #/CORPUS/graph/entity?name=NAME, as other views and programs write it.
 async function byName(wanted) {
@@ -187,7 +188,7 @@ async function byName(wanted) {
 
 async function overview(wanted) {
   const community = wanted.kind === "community" ? wanted.id : null;
-  const [map, own] = await Promise.all([get("/api/graph/map", { parent: community }), community ? get(`/api/graph/communities/${community}`) : null]);
+  const [map, own] = await Promise.all([get("/api/graph/map", { parent: community }), community ? get(`/api/graph/communities/${encodeURIComponent(community)}`) : null]);
   const title = own ? side.communityName(own) : "";
   const canGroup = map.nodes.length > 1;
   const isMap = canGroup && (wanted.show === "groups" || (wanted.show !== "entities" && map.entities > SMALL));
@@ -225,7 +226,7 @@ async function ofType(wanted) {
 }
 
 async function entity(wanted) {
-  const part = await get(`/api/graph/entities/${wanted.id}`, { depth: wanted.depth, limit: AROUND[wanted.depth - 1] });
+  const part = await get(`/api/graph/entities/${encodeURIComponent(wanted.id)}`, { depth: wanted.depth, limit: AROUND[wanted.depth - 1] });
   return { kind: "entity", title: part.entity.name, part, centre: wanted.id, said: tn(part.nodes.length - 1, "{name} and {count} entity around it.", "{name} and {count} entities around it.", { name: part.entity.name }) };
 }
 
@@ -362,8 +363,10 @@ function renderList() {
 
 // Brings what is shown to what is wanted, of the same drawing.
 async function adjust(wanted) {
+  const turn = (moves += 1);
   const before = state.wanted;
   const own = state;
+  const isLatest = () => own === state && turn === moves;
   state.wanted = wanted;
   if (wanted.color !== before.color) {
     state.hidden.clear();
@@ -378,23 +381,27 @@ async function adjust(wanted) {
     canvas.lay(layoutOf(wanted));
   }
   for (const id of state.expanded.keys()) if (!openIds(wanted).includes(id)) collapse(id);
-  for (const id of openIds(wanted)) if (!own.expanded.has(id)) await expand(id, own);
-  if (own !== state) return;
-  if (wanted.find !== before.find) await found(wanted.find);
-  if (own !== state) return;
+  // What is folded away took others with it.
+  for (const id of openIds(own.wanted)) {
+    if (!own.expanded.has(id)) await expand(id, own);
+    if (!isLatest()) return;
+  }
+  if (wanted.find !== own.sought) await found(wanted.find);
+  if (!isLatest()) return;
   const chosen = wanted.chosen || state.centre || null;
-  if (chosen !== state.chosen || wanted.open !== before.open) await showChosen(chosen);
+  if (chosen !== state.chosen || own.wanted.open !== own.chosenOpen) await showChosen(chosen);
 }
 
 async function showChosen(chosen) {
   const own = state;
   state.chosen = chosen;
+  state.chosenOpen = state.wanted.open;
   canvas.choose(chosen);
   if (!chosen) return frame.chosen.replaceChildren();
   canvas.show(chosen);
   try {
     const isCentre = chosen === own.centre;
-    const part = isCentre ? own.part : await get(`/api/graph/entities/${chosen}`);
+    const part = isCentre ? own.part : await get(`/api/graph/entities/${encodeURIComponent(chosen)}`);
     if (own !== state || state.chosen !== chosen) return;
     frame.chosen.replaceChildren(side.entityCard(part, actions, { depth: isCentre ? own.wanted.depth : null, isDrawn: state.nodes.has(chosen) }));
     if (!isCentre && frame.list.scrollTop) frame.chosen.scrollIntoView({ block: "nearest" });
@@ -406,13 +413,13 @@ async function showChosen(chosen) {
 async function expand(id, own) {
   let part;
   try {
-    part = await get(`/api/graph/entities/${id}`, { limit: EXPANDED });
+    part = await get(`/api/graph/entities/${encodeURIComponent(id)}`, { limit: EXPANDED });
   } catch (error) {
     if (own === state) state.wanted = { ...state.wanted, open: openIds(state.wanted).filter((one) => one !== id).join(",") };
     if (error.code !== "02000") complain(error);
     return;
   }
-  if (own !== state || own.expanded.has(id)) return;
+  if (own !== state || own.expanded.has(id) || !openIds(own.wanted).includes(id)) return;
   const fresh = part.nodes.filter((node) => !own.nodes.has(String(node.id)));
   for (const node of fresh) own.nodes.set(String(node.id), node);
   own.expanded.set(id, fresh.map((node) => String(node.id)));
@@ -420,6 +427,7 @@ async function expand(id, own) {
   canvas.paintGroups(own.groups.of);
   renderList();
   await canvas.add(toDraw({ nodes: fresh, edges: part.edges }), id);
+  if (own !== state) return;
   canvas.hide(own.hidden);
   if (!fresh.length) toast(t("All around it is drawn already."));
 }
@@ -430,7 +438,7 @@ function collapse(id) {
   state.expanded.delete(id);
   for (const one of gone) if (state.expanded.has(one)) collapse(one);
   for (const one of gone) state.nodes.delete(one);
-  state.wanted = { ...state.wanted, open: openIds(state.wanted).filter((one) => state.expanded.has(one)).join(",") };
+  state.wanted = { ...state.wanted, open: openIds(state.wanted).filter((one) => one !== id && !gone.includes(one)).join(",") };
   canvas.drop(gone);
   regroup();
   canvas.paintGroups(state.groups.of);
@@ -456,6 +464,8 @@ async function seek(text) {
 }
 
 async function found(text) {
+  const own = state;
+  own.sought = text;
   frame.finder.value = text;
   if (!text) {
     frame.found?.replaceChildren();
@@ -465,7 +475,7 @@ async function found(text) {
   let hits = await get("/api/graph/names", { text, limit: 30 });
   // By what it means, where nothing is called so.
   if (!hits.length) hits = (await get("/api/graph/entities", { query: text })).map((hit) => ({ ...hit, id: hit.entity_id }));
-  if (!frame?.found) return;
+  if (own !== state || own.sought !== text || !frame?.found) return;
   const count = light(hits);
   frame.found.replaceChildren(hits.length ? side.entityList(t("Found"), hits, colorIfDrawn, actions) : h("div", { class: "card" }, t("No entity has such a name.")));
   if (count) $(".card", frame.found).append(h("p", { class: "small soft" }, tn(count, "{count} of the drawing is lit.", "{count} of the drawing are lit.")));

@@ -10,6 +10,7 @@ const TOKENS = [2000, 4000, 8000, 16000, 32000];
 const key = () => `settings/${session.name}/${session.corpus}`;
 
 const meanings = () => ({
+  __proto__: null,
   hybrid: t("words, meaning and graph together; for most questions"),
   bm25: t("the words as they stand; for names, codes and error messages"),
   naive: t("meaning alone; for paraphrases in short texts"),

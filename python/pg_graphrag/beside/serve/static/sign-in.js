@@ -9,10 +9,11 @@ const REASONS = {
   failed: () => t("Signing in did not work. Please try again."),
 };
 
-// The form; `done` is called when one is in. `reason`: of REASONS, or a sentence.
-export async function form(main, done, reason = null) {
+// The form; `done` is called when one is in. reason: a sentence; refused: of REASONS, as an address has it.
+export async function form(main, done, { reason, refused }) {
   const ways = await (await request("GET", "/api/sign-in")).json().catch(() => ({}));
-  const problem = h("p", { class: "error", role: "alert", hidden: !reason }, REASONS[reason]?.() ?? reason ?? "");
+  const said = reason ?? (Object.hasOwn(REASONS, refused) ? REASONS[refused]() : "");
+  const problem = h("p", { class: "error", role: "alert", hidden: !said }, said);
   const enter = (work) => async (event) => {
     event.preventDefault();
     try {
@@ -30,7 +31,7 @@ export async function form(main, done, reason = null) {
   h("label", {}, t("Name"), h("input", { name: "name", required: true, autocomplete: "username" })),
   h("label", {}, t("Password"), h("input", { name: "password", type: "password", required: true, autocomplete: "current-password" })),
   h("button", {}, t("Sign in"))) : null;
-  const withProvider = ways.provider ? h("a", { class: "button", href: `/api/sign-in/provider/begin?place=${encodeURIComponent(location.hash.slice(1))}` }, t("Sign in with {name}", { name: ways.provider })) : null;
+  const withProvider = ways.provider ? h("a", { class: "button", href: `/api/sign-in/provider/begin?place=${encodeURIComponent(location.hash.slice(1))}`, onclick: () => sessionStorage.setItem("place", location.hash.slice(1)) }, t("Sign in with {name}", { name: ways.provider })) : null;
   const withToken = h("form", { class: "fields", onsubmit: enter(({ token }) => begin(token.value.trim())) },
     h("label", {}, t("Token"), h("input", { name: "token", type: "password", required: true, autocomplete: "off" })),
     h("p", { class: "soft small" }, t("Whoever runs this server has it: it is printed when the server starts.")),
@@ -42,11 +43,20 @@ export async function form(main, done, reason = null) {
   $("input", main)?.focus();
 }
 
+// Takes from the tab's storage what its caller left there.
+export function empty() {
+  sessionStorage.removeItem("place");
+  for (const name of Object.keys(sessionStorage)) if (name.startsWith("why ")) sessionStorage.removeItem(name);
+}
+
 // The menu of who is signed in.
-export function who(left) {
+export function who() {
   const close = async () => {
     await request("DELETE", "/api/session").catch(() => {});
-    left();
+    empty();
+    // Back may show this page as it was left.
+    addEventListener("pageshow", () => location.reload());
+    location.replace("/");
   };
   return h("details", { class: "who" }, h("summary", { "aria-label": t("Signed in as {name}", { name: session.name }) }, session.name.slice(0, 1).toUpperCase()),
     h("div", { class: "card" }, h("strong", {}, session.name),

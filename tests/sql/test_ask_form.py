@@ -91,9 +91,9 @@ def test_the_second_attempt_at_json_is_told_why_and_a_stream_and_its_answer_are_
     replies = iter([{"sources": [], "answer": IN_JSON}, {"sources": ["1"], "answer": IN_JSON}])
     other = {"sources": [1], "answer": IN_JSON | {"work": "other"}}
     endpoint.reply_to_body(
-        lambda body: asking.lines(body["messages"])
-        if asking.is_keywords(body["messages"])
-        else json.dumps(next(replies, other))
+        lambda body: (
+            asking.lines(body["messages"]) if asking.is_keywords(body["messages"]) else json.dumps(next(replies, other))
+        )
     )
     with db.transaction():
         (streamed,) = asking.stream(db, QUESTION, corpus, options={"answer_schema": SCHEMA})
@@ -113,6 +113,22 @@ def test_a_schema_that_the_endpoint_refuses_costs_no_other_request_its_own(
     assert json.loads(answer) == IN_JSON
     asking.ask(db, "Who was Ada?", corpus)
     assert "response_format" in endpoint.requests[-2].body
+
+
+def test_an_askers_schema_goes_without_bounds_where_the_endpoint_refuses_them(
+    db: Database, endpoint: Endpoint, corpus: str
+) -> None:
+    endpoint.reply_to_body(lambda body: as_json(body, {"sources": [1], "answer": IN_JSON}))
+    bounded = SCHEMA | {"properties": SCHEMA["properties"] | {"work": {"type": "string", "maxLength": 77}}}  # type: ignore[operator]
+
+    def has_bound(request: Any) -> bool:
+        return "77" in str(request.body.get("response_format"))
+
+    endpoint.misbehave("bad_request", None, when=has_bound, message="Unsupported: maxLength in schema")
+    answer, *_ = asking.ask(db, QUESTION, corpus, options={"answer_schema": bounded})
+    assert json.loads(answer) == IN_JSON
+    sent = endpoint.requests[-1].body["response_format"]["json_schema"]["schema"]
+    assert sent["properties"]["answer"]["anyOf"][0]["properties"]["work"] == {"type": "string"}
 
 
 def test_a_model_is_asked_without_documents(db: Database, endpoint: Endpoint, corpus: str) -> None:

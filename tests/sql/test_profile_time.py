@@ -103,5 +103,9 @@ def test_an_answer_behind_its_stream_says_what_the_stream_asked(
         with module_db.transaction():
             asking.stream(module_db, QUESTION, corpus, options=options)
             _, _, _, context = asking.ask(module_db, QUESTION, corpus, options=options)
-        assert listed(context["requests"]) == [(purpose, "model-1", is_owner or None) for purpose in ("keywords", "answer")]
-        assert all(request["started"] < 0 if is_owner else request["started"] is None for request in context["requests"])
+        assert listed(context["requests"]) == [
+            (purpose, "model-1", is_owner or None) for purpose in ("keywords", "answer")
+        ]
+        assert all(
+            request["started"] < 0 if is_owner else request["started"] is None for request in context["requests"]
+        )

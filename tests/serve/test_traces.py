@@ -154,10 +154,8 @@ def test_no_text_is_in_spans_unless_it_is_asked_for(
 
 
 def test_a_request_of_which_a_reader_is_not_told_when_is_a_span_without_length(spans: Spans) -> None:
-    request = {
-        **{"purpose": "keywords", "provider": "p", "model": "model-1", "tokens_in": 1, "tokens_out": 1, "cost": 0.0},
-        **{"started": None, "milliseconds": None},
-    }
+    request = {"purpose": "keywords", "provider": "p", "model": "model-1", "tokens_in": 1, "tokens_out": 1, "cost": 0.0}
+    request |= {"started": None, "milliseconds": None}
     with tracing.call("context", "notes", "hybrid", QUESTION, {}) as traced:
         traced.returns({"references": [], "profile_time": {"total": 1.0}, "requests": [request]})
     span = spans.one("chat model-1")

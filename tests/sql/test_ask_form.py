@@ -173,7 +173,7 @@ def test_a_corpus_may_have_no_bypass_but_for_its_owner(db: Database, endpoint: E
                 ask(db, QUESTION, corpus, options={"bypass": True})
             assert "llm.bypass" in str(refused.value.diag.message_hint)
         assert asking.ask(db, QUESTION, corpus)[0] == asking.ANSWER
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="llm.bypass"):
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match=r"llm\.bypass"):
         asking.with_model(db, endpoint, llm={"bypass": "no"})
 
 

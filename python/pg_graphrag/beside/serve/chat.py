@@ -30,7 +30,7 @@ MAX_QUESTION = 8192
 _PLACE = 120
 # No tokenizer makes a token of so many letters on average; and bytes of one, where nothing was counted.
 _BYTES_AT_MOST, _BYTES_PER_TOKEN = 8, 4
-# Of answers without a model, which know no limit, and of those from the cache.
+# The most tokens that `ask` takes as a limit.
 _MAX_TOKENS = 8_000
 
 # By these prompts chat programs ask for titles, tags, suggestions and searches: Open WebUI; LibreChat, NextChat, Chatbox and the

@@ -203,7 +203,9 @@ def test_an_answer_is_parsed_as_the_asked_type(client: OpenAI, corpus: str, modu
 
 OPEN_WEBUI = (
     "### Task:\nGenerate a concise title.\n### Output:\nJSON format: {}\n### Chat History:\n"
-    "<chat_history>\nUSER: What did Ada Lovelace write?\nASSISTANT: Notes.\n" + "x" * 20_000 + "</chat_history>"
+    "<chat_history>\nUSER: What did Ada Lovelace write?\nASSISTANT: Notes.\n"
+    + f"{'x' * 99}\n" * 200
+    + "</chat_history>"
 )
 
 

@@ -153,6 +153,15 @@ def test_no_text_is_in_spans_unless_it_is_asked_for(
     assert "Ada Lovelace wrote" in answered[-1].attributes["gen_ai.output.messages"]
 
 
+def test_a_request_of_which_a_reader_is_not_told_when_is_a_span_without_length(spans: Spans) -> None:
+    request = {"purpose": "keywords", "provider": "p", "model": "model-1", "tokens_in": 1, "tokens_out": 1, "cost": 0.0}
+    request |= {"started": None, "milliseconds": None}
+    with tracing.call("context", "notes", "hybrid", QUESTION, {}) as traced:
+        traced.returns({"references": [], "profile_time": {"total": 1.0}, "requests": [request]})
+    span = spans.one("chat model-1")
+    assert spans.one("retrieval").start_time == span.start_time == span.end_time
+
+
 def test_an_error_says_its_code_and_no_word(server: Serving, spans: Spans) -> None:
     with server.client() as client:
         client.post("/api/search", json={"query": QUESTION, "mode": "best"})

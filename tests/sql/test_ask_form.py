@@ -48,6 +48,18 @@ def test_an_answer_has_as_many_tokens_as_asked_for(db: Database, endpoint: Endpo
         assert endpoint.requests[-1].body["max_tokens"] == tokens
 
 
+@pytest.mark.parametrize("options", [{}, {"bypass": True}])
+def test_no_option_of_the_corpus_raises_an_askers_limit(
+    db: Database, endpoint: Endpoint, options: dict[str, Any]
+) -> None:
+    corpus = asking.stories(db, endpoint, llm={"max_output_tokens": 100})
+    for asked, sent in ((50, 50), (8000, 100), (None, 100)):
+        asking.ask(db, QUESTION, corpus, options=options | {"max_answer_tokens": asked})
+        assert endpoint.requests[-1].body["max_tokens"] == sent
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="max_answer_tokens"):
+        asking.ask(db, QUESTION, corpus, options=options | {"max_answer_tokens": 8001})
+
+
 def as_json(body: dict[str, Any], reply: Any) -> str:
     return asking.lines(body["messages"]) if asking.is_keywords(body["messages"]) else json.dumps(reply)
 
@@ -73,6 +85,24 @@ def test_json_of_no_document_is_none(db: Database, endpoint: Endpoint, corpus: s
         asking.ask(db, "Which notes?", corpus, options={"answer_schema": SCHEMA})
 
 
+def test_the_second_attempt_at_json_is_told_why_and_a_stream_and_its_answer_are_one(
+    db: Database, endpoint: Endpoint, corpus: str
+) -> None:
+    replies = iter([{"sources": [], "answer": IN_JSON}, {"sources": ["1"], "answer": IN_JSON}])
+    other = {"sources": [1], "answer": IN_JSON | {"work": "other"}}
+    endpoint.reply_to_body(
+        lambda body: (
+            asking.lines(body["messages"]) if asking.is_keywords(body["messages"]) else json.dumps(next(replies, other))
+        )
+    )
+    with db.transaction():
+        (streamed,) = asking.stream(db, QUESTION, corpus, options={"answer_schema": SCHEMA})
+        assert "named no document" in endpoint.requests[-1].messages[-1]["content"]
+        answer, citations, *_ = asking.ask(db, QUESTION, corpus, options={"answer_schema": SCHEMA})
+    assert json.loads(streamed) == IN_JSON == json.loads(answer)
+    assert [citation["number"] for citation in citations] == [1]
+
+
 def test_a_schema_that_the_endpoint_refuses_costs_no_other_request_its_own(
     db: Database, endpoint: Endpoint, corpus: str
 ) -> None:
@@ -83,6 +113,22 @@ def test_a_schema_that_the_endpoint_refuses_costs_no_other_request_its_own(
     assert json.loads(answer) == IN_JSON
     asking.ask(db, "Who was Ada?", corpus)
     assert "response_format" in endpoint.requests[-2].body
+
+
+def test_an_askers_schema_goes_without_bounds_where_the_endpoint_refuses_them(
+    db: Database, endpoint: Endpoint, corpus: str
+) -> None:
+    endpoint.reply_to_body(lambda body: as_json(body, {"sources": [1], "answer": IN_JSON}))
+    bounded = SCHEMA | {"properties": SCHEMA["properties"] | {"work": {"type": "string", "maxLength": 77}}}  # type: ignore[operator]
+
+    def has_bound(request: Any) -> bool:
+        return "77" in str(request.body.get("response_format"))
+
+    endpoint.misbehave("bad_request", None, when=has_bound, message="Unsupported: maxLength in schema")
+    answer, *_ = asking.ask(db, QUESTION, corpus, options={"answer_schema": bounded})
+    assert json.loads(answer) == IN_JSON
+    sent = endpoint.requests[-1].body["response_format"]["json_schema"]["schema"]
+    assert sent["properties"]["answer"]["anyOf"][0]["properties"]["work"] == {"type": "string"}
 
 
 def test_a_model_is_asked_without_documents(db: Database, endpoint: Endpoint, corpus: str) -> None:
@@ -96,12 +142,39 @@ def test_a_model_is_asked_without_documents(db: Database, endpoint: Endpoint, co
     # Turns of one role are one.
     assert request.messages == [
         {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": f"Title this. {QUESTION}"},
+        {"role": "user", "content": f"Title this. \n\n{QUESTION}"},
     ]
     assert request.body["max_tokens"] == 20
     assert value(
         db, "SELECT calls FROM graphrag.estimate_ask(%s, %s, options => '{\"bypass\": true}')", QUESTION, corpus
     )
+
+
+def test_what_a_model_says_without_documents_is_for_its_asker_alone(
+    db: Database, endpoint: Endpoint, corpus: str
+) -> None:
+    def ask() -> str:
+        return asking.ask(db, "Say a word.", corpus, options={"bypass": True})[0]
+
+    endpoint.reply("one")
+    assert [ask(), ask()] == ["one", "one"]
+    endpoint.reply("two")
+    with asking.as_reader(db):
+        assert ask() == "two"
+    assert ask() == "one"
+
+
+def test_a_corpus_may_have_no_bypass_but_for_its_owner(db: Database, endpoint: Endpoint) -> None:
+    corpus = asking.stories(db, endpoint, llm={"bypass": False})
+    assert asking.ask(db, QUESTION, corpus, options={"bypass": True})[0] == asking.ANSWER
+    with asking.as_reader(db):
+        for ask in (asking.ask, asking.stream):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="no bypass") as refused:
+                ask(db, QUESTION, corpus, options={"bypass": True})
+            assert "llm.bypass" in str(refused.value.diag.message_hint)
+        assert asking.ask(db, QUESTION, corpus)[0] == asking.ANSWER
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match=r"llm\.bypass"):
+        asking.with_model(db, endpoint, llm={"bypass": "no"})
 
 
 def test_without_a_model_neither_json_nor_a_model_is_to_be_had(db: Database) -> None:

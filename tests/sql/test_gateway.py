@@ -319,7 +319,7 @@ def test_a_provider_that_knows_no_structured_output_or_temperature_is_asked_with
         when=lambda request: "temperature" in request.body and "response_format" not in request.body,
         message="Unsupported value: 'temperature' does not support 0 with this model.",
     )
-    schema = {"name": "answer", "schema": {"type": "object"}}
+    schema = {"name": "keywords", "schema": {"type": "object"}}
     assert faults(work(models, corpus, ["a"], schema=schema)) == [None]
     assert [sorted(set(r.body) & {"response_format", "temperature"}) for r in endpoint.requests] == [
         ["response_format", "temperature"],

@@ -8,7 +8,8 @@ import pytest
 from pg_graphrag.llm.asking import replies
 from pg_graphrag.llm.asking.tasks import TASKS, request
 from pg_graphrag.llm.endpoints.faults import ItemFault
-from pg_graphrag.llm.endpoints.requests import ChatRequest
+from pg_graphrag.llm.endpoints.ledger import cache_key
+from pg_graphrag.llm.endpoints.requests import ChatRequest, chat_probe, without_bounds
 from pg_graphrag.search.answer.grounded import Copies
 from pg_graphrag.server.corpus.options import parse
 from pg_graphrag.text import prompts
@@ -69,6 +70,91 @@ def test_selections_and_tests_are_limited_by_how_many_there_are() -> None:
 )
 def test_an_answer_is_limited_by_its_form(form: str, limit: int) -> None:
     assert asked("answer", response_type=form).max_tokens == limit
+
+
+def key(made: ChatRequest) -> str:
+    return cache_key("model", made.messages, made.retry, made.variant)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_no_messages_of_an_asker_have_the_reply_of_another_task(task: str) -> None:
+    made = asked(task)
+    *before, last = made.messages
+    told = before[0]["content"] if before else ""
+    history = [turn for turn in before if turn["role"] != "system"]
+    chat = asked("chat", instructions=told, question=last["content"], history=history)
+    assert chat.messages == made.messages
+    # As workers' requests have it: no variant.
+    assert key(chat) != cache_key("model", made.messages)
+    assert task == "chat" or key(chat) != key(made)
+
+
+def test_a_chats_reply_is_its_askers_alone_and_answers_have_keys_of_their_own() -> None:
+    assert len({key(asked("chat", asker=role)) for role in ("ann", "bob")}) == 2
+    for task in ("answer", "reduce"):
+        assert key(asked(task)) != cache_key("model", asked(task).messages)
+
+
+def test_turns_of_one_role_are_parted_unless_the_first_ends_its_line() -> None:
+    for before, joined in (("Title this.", "Title this.\n\nx"), ("Title this:\n", "Title this:\nx")):
+        made = asked("chat", history=[{"role": "user", "content": before}])
+        assert made.messages == ({"role": "user", "content": joined},)
+
+
+def test_the_limit_of_an_asker_is_known_as_his() -> None:
+    assert [asked(task, max_tokens=70).asked_tokens for task in ("answer", "chat")] == [70, 70]
+    assert asked("answer").asked_tokens is None
+    assert chat_probe("answer").asked_tokens == 16
+
+
+@pytest.mark.parametrize("missing", ["no citation", "form", "repetition"])
+def test_a_second_answer_in_json_is_told_what_was_missing(missing: str) -> None:
+    first, second = (asked("answer", schema={}, **more).messages[-1]["content"] for more in ({}, {"missing": missing}))
+    assert "Your last answer" in second.removeprefix(first)
+    assert "word for word" not in second
+
+
+def test_references_into_an_askers_schema_go_where_it_stands_now() -> None:
+    schema = {
+        "properties": {
+            "x": {"$ref": "#/properties/y"},
+            "y": {"type": "string"},
+            "z": {"$ref": "#/$defs/Z"},
+            "w": {"$ref": "#/$defsOther"},
+            "self": {"$ref": "#"},
+            "$ref": {"type": "string"},
+        },
+        "$defs": {"Z": {"$ref": "#/properties/y"}},
+    }
+    made = asked("answer", schema=schema).schema
+    assert made is not None
+    moved = made["schema"]["properties"]["answer"]["anyOf"][0]["properties"]
+    root = "#/properties/answer/anyOf/0"
+    assert [moved[name]["$ref"] for name in ("x", "z", "w", "self")] == [
+        f"{root}/properties/y",
+        "#/$defs/Z",
+        f"{root}/$defsOther",
+        root,
+    ]
+    assert moved["$ref"] == {"type": "string"}
+    assert made["schema"]["$defs"]["Z"]["$ref"] == f"{root}/properties/y"
+
+
+def test_a_property_may_have_the_name_of_a_bound() -> None:
+    schema = {"properties": {"maxLength": {"type": "string", "maxLength": 3}}, "required": ["maxLength"]}
+    assert without_bounds(schema) == {"properties": {"maxLength": {"type": "string"}}, "required": ["maxLength"]}
+
+
+@pytest.mark.parametrize("value", ["NaN", "[Infinity]", '{"a": -Infinity}', "1e400"])
+def test_an_answer_that_no_jsonb_can_hold_is_none(value: str) -> None:
+    with pytest.raises(ItemFault):
+        replies.structured(f'{{"sources": [1], "answer": {value}}}', False, "none")
+
+
+def test_an_answer_in_json_has_no_nul_and_its_sources_however_they_are_written() -> None:
+    said = '{"sources": ["1", 2.0, 3, true, 1.5, "x", null, 1e400, NaN], "answer": {"a\\u0000b": ["c\\u0000", "\\ud800d"]}}'
+    read = replies.structured(said, False, "none")
+    assert (read["text"], read["sources"]) == ('{"ab": ["c", "d"]}', [1, 2, 3])
 
 
 def test_an_answer_is_hardly_longer_than_its_context() -> None:

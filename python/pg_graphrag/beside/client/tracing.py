@@ -105,7 +105,7 @@ class Call:
         end = time.time_ns()
         requests = self._parts.get("requests", ())
         # What a stream asked for began before the call that has its answer.
-        start = min([self._start, *(self._start + _nanoseconds(request["started"]) for request in requests)])
+        start = min([self._start, *(self._start + _nanoseconds(request["started"] or 0) for request in requests)])
         if captures_content():
             self._attributes |= self._output | _input(self._name, self._text)
         span = self._tracer.start_span(
@@ -134,7 +134,8 @@ class Call:
             part.end(begin)
         for request in requests:
             operation = _OPERATIONS.get(request["purpose"], "chat")
-            begin = self._start + _nanoseconds(request["started"])
+            # Readers are not told when: such a span has no length.
+            begin = self._start + _nanoseconds(request["started"] or 0)
             attributes = {
                 "gen_ai.operation.name": operation,
                 "gen_ai.provider.name": request["provider"],
@@ -146,7 +147,7 @@ class Call:
             }
             name = f"{operation} {request['model']}"
             part = self._tracer.start_span(name, context, SpanKind.CLIENT, attributes, start_time=begin)
-            part.end(begin + _nanoseconds(request["milliseconds"]))
+            part.end(begin + _nanoseconds(request["milliseconds"] or 0))
 
 
 @contextmanager

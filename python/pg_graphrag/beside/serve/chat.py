@@ -30,8 +30,8 @@ MAX_QUESTION = 8192
 _PLACE = 120
 # No tokenizer makes a token of so many letters on average; and bytes of one, where nothing was counted.
 _BYTES_AT_MOST, _BYTES_PER_TOKEN = 8, 4
-# Of answers without a model, which know no limit, and of those from the cache.
-_MAX_TOKENS = 1_000_000
+# The most tokens that `ask` takes as a limit.
+_MAX_TOKENS = 8_000
 
 # By these prompts chat programs ask for titles, tags, suggestions and searches: Open WebUI; LibreChat, NextChat, Chatbox and the
 # like by what follows "this conversation"; others by what their system message makes of the model.
@@ -317,9 +317,12 @@ def _question(request: Chat, mode: str) -> tuple[str, dict[str, Any]]:
     options: dict[str, Any] = {}
     if mode == BYPASS or _is_task(last, told):
         options["bypass"] = True
-        # The task is a message of its own, however long.
-        turns.append(Message("user", question[:-MAX_QUESTION]))
-        question = question[-MAX_QUESTION:]
+        # The task is a message of its own, however long: what ends its line goes on.
+        cut = max(0, len(question) - MAX_QUESTION)
+        line = question.find("\n", cut - 1) + 1 if cut else 0
+        cut = line if question[line:].strip() and line else cut
+        turns.append(Message("user", question[:cut]))
+        question = question[cut:]
         if not question.strip():
             raise Refusal(400, "22023", "the last message ends with white space alone", "Leave it out.")
     if instructions := "\n\n".join(told)[:MAX_INSTRUCTIONS].strip():

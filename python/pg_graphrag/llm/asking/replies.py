@@ -232,10 +232,16 @@ def selected(text: str, cut_off: bool, count: int, most: int) -> list[int]:
 def _numbers(value: Any, count: int) -> dict[int, None]:
     """Return the numbers in 1 … `count` of a list, in their order, each once."""
     items = value if isinstance(value, list) else []
-    digits = (int(item) if isinstance(item, str) and re.fullmatch(r"\d{1,9}", item) else item for item in items)
-    return {
-        item: None for item in digits if isinstance(item, int) and not isinstance(item, bool) and 1 <= item <= count
-    }
+    return {number: None for item in items if (number := _whole(item)) is not None and 1 <= number <= count}
+
+
+def _whole(value: Any) -> int | None:
+    """Return a whole number, also one in quotes or 1.0; None for anything else."""
+    if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value):
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value % 1:
+        return None
+    return int(value) if abs(value) < 1e9 else None
 
 
 def relevant(text: str, cut_off: bool) -> bool:
@@ -320,12 +326,26 @@ def structured(text: str, cut_off: bool, not_found: str) -> dict[str, Any]:
         sources, value = reply.get("sources"), reply.get("answer")
         if "answer" not in reply or not isinstance(sources, list):
             return None
-        numbers = [number for number in sources if isinstance(number, int) and not isinstance(number, bool)]
         if value is None:
             return {"text": not_found, "cut_off": False, "sources": []}
-        return {"text": clean(json.dumps(value, ensure_ascii=False)), "cut_off": False, "sources": numbers}
+        try:
+            said = json.dumps(_storable(value), ensure_ascii=False, allow_nan=False)
+        except ValueError:
+            # NaN or a number beyond all bounds, which no jsonb has.
+            return None
+        numbers = [number for source in sources if (number := _whole(source)) is not None]
+        return {"text": said, "cut_off": False, "sources": numbers}
 
     return _first_of(text, cut_off, "answer is", "gave no answer in the form that was asked for", read)
+
+
+def _storable(value: Any) -> Any:
+    """Return JSON whose names and texts a jsonb can hold."""
+    if isinstance(value, dict):
+        return {clean(name): _storable(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_storable(part) for part in value]
+    return clean(value) if isinstance(value, str) else value
 
 
 # What a transform may make of a query: passages of one window or two, a few queries.

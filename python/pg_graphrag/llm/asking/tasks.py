@@ -15,6 +15,7 @@ from pg_graphrag.ground import bounds
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.asking import replies
 from pg_graphrag.llm.asking.length_limits import (
+    MAX_ANSWER_TOKENS,
     MAX_CONCEPTS_EACH,
     MAX_GRADED,
     MAX_GRADED_CHARACTERS,
@@ -46,7 +47,7 @@ PASSAGE_TOKENS, QUERIES_TOKENS, QUERY_TOKENS = 300, 300, 150
 VERDICT_TOKENS, NUMBER_TOKENS, GRADE_TOKENS, AROUND_TOKENS = 40, 6, 24, 40
 REFINE_TOKENS, MAP_TOKENS, STEP_TOKENS, SQL_TOKENS = 700, 1500, 1000, 800
 # Of an answer by its form, as far as words tell; a context of a few sentences has no more to say than its own length besides.
-ANSWER_TOKENS, SENTENCE_TOKENS, PARAGRAPH_TOKENS, REPORT_TOKENS, WORDS_TOKENS = 1200, 200, 500, 3000, 8000
+ANSWER_TOKENS, SENTENCE_TOKENS, PARAGRAPH_TOKENS, REPORT_TOKENS = 1200, 200, 500, 3000
 _FORMS = (
     (re.compile(r"\b(?:report|essay|article|pages?|detailed|comprehensive|long|exhaustive)\b", re.I), REPORT_TOKENS),
     (
@@ -65,6 +66,11 @@ _MISSING = {
     "no citation": "Your last answer had no number of a document. Write after each statement the number of the document "
     "that says it, in brackets, as it stands before the text; or reply with this sentence alone, word for word: {not_found}",
     "form": "Your last answer could not be read. Write the answer alone.",
+}
+_MISSING_IN_JSON = _MISSING | {
+    "no citation": 'Your last answer named no document. Give in "sources" the numbers of the documents that say it; '
+    "where none does, the answer is null.",
+    "form": "Your last answer could not be read. Reply with the JSON object alone.",
 }
 # What follows the question where the asker says more than the form of the answer, and where the answer is to be JSON.
 _INSTRUCTIONS = "\n\nThe asker's own instructions, which hold as far as the rules allow them:\n{instructions}"
@@ -126,7 +132,8 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
     schema = arguments.get("schema")
     if schema is not None:
         last += _IN_JSON.format(form=_described(schema))
-    if missing := None if schema is not None else _MISSING.get(str(arguments.get("missing"))):
+    said = _MISSING if schema is None else _MISSING_IN_JSON
+    if missing := said.get(str(arguments.get("missing"))):
         last += f"\n\n{missing.format(not_found=not_found)}"
     system = prompts.render(options.prompts, prompt, boundary=boundary, not_found=not_found)
     messages = (
@@ -146,6 +153,7 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
             _with_sources(schema) if schema else None,
             max_tokens=_answer_tokens(form, context, arguments.get("max_tokens")),
         ),
+        prompt,
         arguments,
     )
 
@@ -159,7 +167,10 @@ def _chat(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     for turn in conversation:
         # Some models refuse two turns of one role in a row.
         if messages and messages[-1]["role"] == turn["role"]:
-            messages[-1] = turn | {"content": messages[-1]["content"] + turn["content"]}
+            before = messages[-1]["content"]
+            # What ends its line goes on: a program's long task comes in two turns.
+            gap = "" if before.endswith("\n") else "\n\n"
+            messages[-1] = turn | {"content": f"{before}{gap}{turn['content']}"}
         else:
             messages.append(turn)
     schema = arguments.get("schema")
@@ -167,25 +178,34 @@ def _chat(options: Options, arguments: dict[str, Any]) -> ChatRequest:
         messages[-1] = messages[-1] | {
             "content": f"{messages[-1]['content']}\n\nReply with JSON alone: {_described(schema)}."
         }
-    asked_tokens = arguments.get("max_tokens") or ANSWER_TOKENS
+    max_tokens = arguments.get("max_tokens") or ANSWER_TOKENS
     form = {"name": ASKERS_SCHEMA, "schema": schema} if schema else None
-    request = ChatRequest("answer", tuple(messages), replies.answer, form, max_tokens=min(WORDS_TOKENS, asked_tokens))
-    return _limited(request, arguments)
+    request = ChatRequest("answer", tuple(messages), replies.answer, form, max_tokens=max_tokens)
+    return _limited(request, "chat", arguments)
 
 
-def _limited(request: ChatRequest, arguments: dict[str, Any]) -> ChatRequest:
-    """Return a request whose reply is kept for the same limit and schema alone."""
-    own = {name: arguments[name] for name in ("max_tokens", "schema") if arguments.get(name) is not None}
-    return replace(request, variant=json.dumps(own, sort_keys=True) if own else "")
+def _limited(request: ChatRequest, task: str, arguments: dict[str, Any]) -> ChatRequest:
+    """Return a request whose reply is kept for the same task, asker (of a chat), limit and schema alone.
+
+    The task: askers choose messages, and must not learn, or write, what another task was told for the same.
+    """
+    names = ("asker", "max_tokens", "schema")
+    own = {"task": task} | {name: arguments[name] for name in names if arguments.get(name) is not None}
+    return replace(request, variant=json.dumps(own, sort_keys=True), asked_tokens=arguments.get("max_tokens"))
 
 
 def _described(schema: dict[str, Any]) -> str:
     return f"of this JSON schema: {json.dumps(schema, ensure_ascii=False)}" if schema else "a JSON object"
 
 
+# Parts of a schema that stay at its root, and references to them.
+_SHARED_NAMES = ("$defs", "definitions")
+_SHARED = re.compile(r"#/(?:\$defs|definitions)(?:/|\Z)")
+
+
 def _with_sources(schema: dict[str, Any]) -> dict[str, Any]:
     """Return what a request takes as its schema: {sources, answer}, where the answer has a schema of the asker, or is null."""
-    shared = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
+    shared = {name: schema[name] for name in _SHARED_NAMES if name in schema}
     own = {name: value for name, value in schema.items() if name not in shared}
     answer = {"anyOf": [_moved(own), {"type": "null"}]}
     reply = object_of(sources=list_of(_INTEGER), answer=answer) | {name: _moved(part) for name, part in shared.items()}
@@ -193,22 +213,29 @@ def _with_sources(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _moved(part: Any) -> Any:
-    """Return a part of a schema that refers to its whole where that stands now."""
+    """Return a part of a schema that refers to its whole, and to paths in it, where they stand now."""
     if isinstance(part, dict):
         return {
-            name: "#/properties/answer/anyOf/0" if (name, value) == ("$ref", "#") else _moved(value)
+            name: f"#/properties/answer/anyOf/0{value[1:]}" if name == "$ref" and _moves(value) else _moved(value)
             for name, value in part.items()
         }
     return [_moved(item) for item in part] if isinstance(part, list) else part
 
 
+def _moves(reference: Any) -> bool:
+    """Whether what a reference names does not stand where it stood."""
+    return (
+        isinstance(reference, str) and (reference == "#" or reference.startswith("#/")) and not _SHARED.match(reference)
+    )
+
+
 def _answer_tokens(form: str, context: str, asked: int | None) -> int:
     """Return the limit of an answer's tokens: the one asked for, else by its form; at most the context's and a sentence's."""
     if asked is not None:
-        limit = min(WORDS_TOKENS, asked)
+        limit = asked
     elif counted := _WORDS.search(form):
         # A word is a token or two.
-        limit = min(WORDS_TOKENS, SENTENCE_TOKENS + 2 * int(counted[1]))
+        limit = min(MAX_ANSWER_TOKENS, SENTENCE_TOKENS + 2 * int(counted[1]))
     else:
         limit = next((tokens for pattern, tokens in _FORMS if pattern.search(form)), ANSWER_TOKENS)
     return min(limit, SENTENCE_TOKENS + len(context.encode("utf-8", "replace")) // BYTES_PER_TOKEN)

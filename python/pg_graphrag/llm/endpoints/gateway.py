@@ -262,6 +262,8 @@ class Gateway:
             seconds = min(PROBE_SECONDS, sending.endpoint.provider.timeout, seconds or PROBE_SECONDS)
         first = None if self._first_token is None else max(LAST_SECONDS, self._first_token - time.monotonic())
         max_tokens = llm.max_output_tokens_of(request.role) or request.max_tokens
+        if request.asked_tokens is not None:
+            max_tokens = min(max_tokens, request.asked_tokens)
         return Call(
             sending.model,
             request.messages,

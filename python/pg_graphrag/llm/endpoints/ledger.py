@@ -123,7 +123,8 @@ class Ledger:
     def list_requests(self, requests: list[dict[str, Any]]) -> None:
         """Add to a list what is asked for from now on: {purpose, provider, model, tokens_in, tokens_out, cost, ended, seconds}.
 
-        `ended`: by time.perf_counter(). Of readers' requests, as of their usage, each that was answered, from the cache or not.
+        `ended`: by time.perf_counter(). Of readers' requests, as of their usage, each that was answered, from the cache or not;
+        so their `seconds` are null.
         """
         self._list, self._begin = requests, self._transaction()
 
@@ -211,7 +212,7 @@ class Ledger:
         self._answered.add(tokens, cost(provider, *tokens))
         if self.discreet and (seconds is not None or not self.note_known(key)):
             model = self._corpus.options.llm.of(request.role)[1]
-            self._note_request(key, request.role, provider, model, tokens, seconds or 0.0)
+            self._note_request(key, request.role, provider, model, tokens, None)
 
     def note_known(self, key: str) -> bool:
         """List a request whose reply is known where this transaction sent it: ask() after ask_stream(). Return whether it did."""
@@ -222,7 +223,7 @@ class Ledger:
         return True
 
     def _note_request(
-        self, key: str, purpose: str, provider: Provider, model: str, tokens: tuple[int, int], seconds: float
+        self, key: str, purpose: str, provider: Provider, model: str, tokens: tuple[int, int], seconds: float | None
     ) -> None:
         if self._list is None:
             return

@@ -27,7 +27,8 @@ class ChatRequest:
     `parse` (answer, whether it was cut off) returns the value or raises `ItemFault`; what it accepts is cached. `role` is
     the option that names provider and model, and what accounting calls it. `max_tokens` is the limit of the answer. `retry`:
     how often the same was asked before; then it is asked otherwise. `blames_endpoint`: whether silence counts against the
-    endpoint, not the item. `variant`: what makes it another request than one with the same messages.
+    endpoint, not the item. `variant`: what makes it another request than one with the same messages. `asked_tokens`: the limit
+    that an asker gave, which no option raises.
     """
 
     role: str
@@ -39,6 +40,7 @@ class ChatRequest:
     retry: int = 0
     blames_endpoint: bool = True
     variant: str = ""
+    asked_tokens: int | None = None
 
     @property
     def purpose(self) -> str:
@@ -97,7 +99,9 @@ Request = ChatRequest | EmbedRequest | RerankRequest | ModelsRequest
 def chat_probe(role: str) -> ChatRequest:
     """Return a request that no chat model stumbles over."""
     messages = ({"role": "user", "content": "Say OK."},)
-    return ChatRequest(role, messages, lambda text, _: text, cacheable=False, max_tokens=PROBE_TOKENS)
+    return ChatRequest(
+        role, messages, lambda text, _: text, cacheable=False, max_tokens=PROBE_TOKENS, asked_tokens=PROBE_TOKENS
+    )
 
 
 def probe_of(request: Request) -> ChatRequest | RerankRequest | None:
@@ -183,7 +187,12 @@ def list_of(item: Schema, most: int | None = None) -> Schema:
 def without_bounds(schema: Any) -> Any:
     """Return a schema without the lengths of its lists and texts."""
     if isinstance(schema, dict):
-        return {name: without_bounds(value) for name, value in schema.items() if name not in _BOUNDS}
+        # A property may have such a name.
+        return {
+            name: without_bounds(value)
+            for name, value in schema.items()
+            if name not in _BOUNDS or not isinstance(value, int)
+        }
     return [without_bounds(value) for value in schema] if isinstance(schema, list) else schema
 
 

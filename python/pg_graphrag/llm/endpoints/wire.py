@@ -256,7 +256,8 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
                 raise ProviderFault(f'provider "{provider.name}" broke off its answer') from None
             if call.schema is not None and call.schema["name"] == ASKERS_SCHEMA and error.field in SCHEMA_FIELDS:
                 # One asker's schema must not cost others theirs.
-                call = replace(call, schema=None)
+                bare = without_bounds(call.schema) if error.field == SCHEMA_BOUNDS else call.schema
+                call = replace(call, schema=None if bare == call.schema else bare)
             else:
                 note_refusal(provider, call.model, error.field)
             continue

@@ -155,7 +155,16 @@ def build_request(
     question = query.text
     form_of_answer = {"question": question, "history": turns, "response_type": form} | _asked_form(query)
     if query.options.bypass:
-        query.corpus.options.llm.of("answer")
+        llm = query.corpus.options.llm
+        llm.of("answer")
+        if not llm.bypass and not query.caller.is_owner:
+            raise GraphRAGError(
+                f'corpus "{query.corpus.name}" has no bypass: its model answers from documents alone',
+                sqlstate="42501",
+                hint="Leave out bypass, or ask the owner of the extension for it (corpus option llm.bypass).",
+            )
+        # Its reply is from no document of the corpus, and for nobody else.
+        form_of_answer["asker"] = query.caller.role
         nothing = {"prompt": "", "references": [], "entities": [], "relationships": [], "chunks": [], "tokens": 0}
         return AskRequest(query, question, mode.name, "chat", nothing, form_of_answer, total_usage({}, {}), deadlines)
     understanding: Understanding | None = None

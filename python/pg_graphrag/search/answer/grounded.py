@@ -54,6 +54,8 @@ MAX_GIVEN = 20_000
 # stream: {(corpus, role, digest of the arguments): (its begin, why)}.
 MAX_GIVEN_UP = 100
 _given_up: dict[tuple[int, str, str], tuple[str, str]] = {}
+# In the same way, why the first answer did not hold where the second did: it is not asked for again.
+_held_second: dict[tuple[int, str, str], tuple[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,15 +201,17 @@ def answer_of(request: AskRequest) -> Answer:
         return Answer(request.not_found, [], 0, usage)
     if not request.has_model:
         return _without_model(request)
-    if (reason := _given_up_for(request)) is not None and (extracted := _extracts(request)) is not None:
+    if (reason := _noted(_given_up, request)) is not None and (extracted := _extracts(request)) is not None:
         return _as_answer(extracted, reason, usage)
     models.first_token, models.deadline = request.deadlines.first_token, request.deadlines.end
-    arguments = request.arguments
-    reason = None
-    for attempt in range(ATTEMPTS):
+    reason = _noted(_held_second, request)
+    for attempt in range(0 if reason is None else 1, ATTEMPTS):
+        arguments = request.arguments | ({"missing": reason} if attempt else {})
         outcome = models.ask(request.task, arguments, retry=attempt, check=request.check if models.sends else None)
         usage = total_usage(usage, outcome.usage)
         if outcome.fault is None:
+            if attempt and reason is not None:
+                _note(_held_second, request, reason)
             if outcome.value["cut_off"]:
                 request.query.db.warning(CUT_OFF)
                 usage |= {"cut_off": True}
@@ -226,7 +230,6 @@ def answer_of(request: AskRequest) -> Answer:
         reason = reason or latest
         if latest == DEADLINE or time.monotonic() >= request.deadlines.first_token:
             break
-        arguments = request.arguments | {"missing": reason}
     extracted = None if request.is_structured else _extracts(request)
     if extracted is None or reason is None:
         raise fault
@@ -359,14 +362,18 @@ def _warn(request: AskRequest, reason: str) -> None:
 def _give_up(request: AskRequest, reason: str) -> None:
     """Say that extracts are given, and keep why for the rest of the transaction: ask() after ask_stream() has the same."""
     _warn(request, reason)
-    _given_up[_key(request)] = _transaction(request), reason
-    while len(_given_up) > MAX_GIVEN_UP:
-        del _given_up[next(iter(_given_up))]
+    _note(_given_up, request, reason)
 
 
-def _given_up_for(request: AskRequest) -> str | None:
-    """Return why extracts were given to the same question earlier in this transaction; None where they were not."""
-    begun, reason = _given_up.get(_key(request), ("", ""))
+def _note(notes: dict[tuple[int, str, str], tuple[str, str]], request: AskRequest, reason: str) -> None:
+    notes[_key(request)] = _transaction(request), reason
+    while len(notes) > MAX_GIVEN_UP:
+        del notes[next(iter(notes))]
+
+
+def _noted(notes: dict[tuple[int, str, str], tuple[str, str]], request: AskRequest) -> str | None:
+    """Return what was noted of the same question earlier in this transaction; None where nothing was."""
+    begun, reason = notes.get(_key(request), ("", ""))
     return reason if begun and begun == _transaction(request) else None
 
 

@@ -163,8 +163,10 @@ class Query:
         requests = [
             {name: value for name, value in request.items() if name not in ("ended", "seconds")}
             | {
-                "started": self.profile.at(request["ended"] - request["seconds"]),
-                "milliseconds": round(1000 * request["seconds"], 2),
+                "started": None
+                if request["seconds"] is None
+                else self.profile.at(request["ended"] - request["seconds"]),
+                "milliseconds": None if request["seconds"] is None else round(1000 * request["seconds"], 2),
             }
             for request in self.models.requests or ()
         ]

@@ -64,7 +64,8 @@ class LLM:
 
     `max_output_tokens` and `timeout` (seconds for a whole answer) are in place of what a role has by itself.
     `monthly_budget`: what calls may cost in a calendar month (UTC), in the currency of the providers' prices. `role_limits`:
-    limits of database roles, "*" for each role that is not named; the owner of the extension has none.
+    limits of database roles, "*" for each role that is not named; the owner of the extension has none. `bypass`: whether others
+    than he may ask the model without documents.
     """
 
     provider: str | None = None
@@ -74,6 +75,7 @@ class LLM:
     roles: dict[str, dict[str, Any]] = field(default_factory=dict)
     monthly_budget: float | None = None
     role_limits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    bypass: bool = True
 
     def limits_of(self, role: str) -> RoleLimits:
         """Return the limits of a database role."""
@@ -344,6 +346,8 @@ def _check_llm(llm: LLM) -> None:
         _check_call_limits(f"llm.roles.{role}", model)
     _check_call_limits("llm", {name: getattr(llm, name) for name in _CALL_LIMITS})
     _check_budget("llm.monthly_budget", llm.monthly_budget)
+    if not isinstance(llm.bypass, bool):
+        raise _bad_option("llm.bypass", llm.bypass, "true or false")
     if not isinstance(llm.role_limits, dict):
         raise _bad_option("llm.role_limits", llm.role_limits, 'an object, for example {"*": {"monthly_budget": 5}}')
     for role, limits in llm.role_limits.items():

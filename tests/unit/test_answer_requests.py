@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pg_graphrag.index.extraction.extract import extraction
+from pg_graphrag.index.extraction.grounding import SourceText
 from pg_graphrag.llm.asking import replies
 from pg_graphrag.llm.asking.tasks import TASKS, request
 from pg_graphrag.llm.endpoints.faults import ItemFault
@@ -87,6 +89,16 @@ def test_no_messages_of_an_asker_have_the_reply_of_another_task(task: str) -> No
     # As workers' requests have it: no variant.
     assert key(chat) != cache_key("model", made.messages)
     assert task == "chat" or key(chat) != key(made)
+
+
+def test_a_chat_has_not_the_reply_of_an_extraction_with_its_messages() -> None:
+    options = parse({"extractor": "llm", "llm": {"provider": "p", "model": "model"}})
+    text = "Ada Lovelace wrote notes."
+    made = next(extraction(options, None, text, SourceText(None, text)))
+    told, *history, last = made.messages
+    chat = asked("chat", instructions=told["content"], question=last["content"], history=history)
+    assert chat.messages == made.messages
+    assert key(chat) != key(made)
 
 
 def test_a_chats_reply_is_its_askers_alone_and_answers_have_keys_of_their_own() -> None:

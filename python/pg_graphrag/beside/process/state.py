@@ -24,7 +24,9 @@ MEMORIES = (
     "llm.endpoints.ledger:_unwritten",
     "llm.endpoints.ledger:_unsaved",
     "llm.endpoints.ledger:_cut_off",
+    "llm.endpoints.ledger:_listed",
     "search.answer.grounded:_given_up",
+    "search.answer.grounded:_held_second",
     "llm.endpoints.provider_limits:_recent_requests",
 )
 

@@ -230,6 +230,10 @@ def test_behind_a_proxy_failures_are_counted_by_its_clients(module_db: Database)
         # A network of IPv6 is one client.
         assert [sign_in(f"2001:db8::{number}", "wrong") for number in range(1, 4)] == [401, 401, 429]
         assert sign_in("2001:db8:0:1::1", PASSWORD) == 200
+        # So is an address of IPv4 that is written as one.
+        assert [sign_in(f"::ffff:198.51.100.{number}", "wrong") for number in (7, 7, 7, 8)] == [401, 401, 429, 401]
+        # A proxy that passes on what its clients write there has a limit itself.
+        assert 429 in [sign_in(f"203.0.113.{number}", "wrong") for number in range(20)]
 
 
 def test_what_a_stranger_says_forges_no_line_of_the_log(server: Serving) -> None:

@@ -11,7 +11,7 @@ from pg_graphrag.llm.asking import replies
 from pg_graphrag.llm.asking.tasks import TASKS, request
 from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.llm.endpoints.ledger import cache_key
-from pg_graphrag.llm.endpoints.requests import ChatRequest, chat_probe, without_bounds
+from pg_graphrag.llm.endpoints.requests import ChatRequest, probe_of, without_bounds
 from pg_graphrag.search.answer.grounded import Copies
 from pg_graphrag.server.corpus.options import parse
 from pg_graphrag.text import prompts
@@ -116,7 +116,9 @@ def test_turns_of_one_role_are_parted_unless_the_first_ends_its_line() -> None:
 def test_the_limit_of_an_asker_is_known_as_his() -> None:
     assert [asked(task, max_tokens=70).asked_tokens for task in ("answer", "chat")] == [70, 70]
     assert asked("answer").asked_tokens is None
-    assert chat_probe("answer").asked_tokens == 16
+    probe = probe_of(asked("answer"))
+    assert isinstance(probe, ChatRequest)
+    assert probe.asked_tokens == 16
 
 
 @pytest.mark.parametrize("missing", ["no citation", "form", "repetition"])

@@ -10,8 +10,6 @@ from typing import Any
 
 from pg_graphrag.server import Database, Row
 
-# After so many times, over minutes, that an endpoint fails, one text may be the reason.
-MANY_FAULTS = 6
 # Of processor time: a refresh that took less may run again at once; a longer one waits this many times as long, a twentieth of a
 # worker's time.
 FREE_SECONDS = 0.5
@@ -40,11 +38,6 @@ class Job:
     def timeouts(self) -> int:
         """How often a model was silent for too long about what the job is of."""
         return int(self.payload.get("timeouts", 0))
-
-    @property
-    def has_many_faults(self) -> bool:
-        """Whether an endpoint failed so often about what the job is of that it may fail at one text alone."""
-        return int(self.payload.get("faults", 0)) >= MANY_FAULTS
 
 
 def queue(db: Database, kind: str, corpus_id: int) -> None:

@@ -64,17 +64,19 @@ class Proxy:
     networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
     users: Mapping[str, Caller]
 
-    def caller(self, address: str, headers: Mapping[str, str]) -> Caller | None:
-        """Return who calls, by the headers (lower-case names) of a request from an address."""
+    def sent(self, address: str, headers: Mapping[str, str]) -> bool:
+        """Whether a request from an address is the proxy's, by its headers (lower-case names)."""
         if not hmac.compare_digest(_hash(headers.get(self.secret_header, "")), self.secret_hash):
-            return None
+            return False
         try:
             peer = ipaddress.ip_address(address)
         except ValueError:
-            return None
-        if not any(peer in network for network in self.networks):
-            return None
-        return self.users.get(headers.get(self.header, ""))
+            return False
+        return any(peer in network for network in self.networks)
+
+    def caller(self, address: str, headers: Mapping[str, str]) -> Caller | None:
+        """Return who calls, by the headers (lower-case names) of a request from an address."""
+        return self.users.get(headers.get(self.header, "")) if self.sent(address, headers) else None
 
 
 @dataclass(frozen=True)

@@ -164,31 +164,34 @@ class Guard:
             return session.caller, session
         raise _unauthorized(_NO_TOKEN)
 
-    def _origin_of(self, scope: Scope) -> str:
-        """Return whose failures are counted together: an address, of IPv6 its network of 64 bits.
+    def _clients(self, scope: Scope) -> list[tuple[str, float]]:
+        """Return whose failures are counted together, with how many are allowed: an address, of IPv6 its network of 64 bits.
 
-        Behind a reverse proxy on this machine, or one that the file of callers names, it is that of the proxy's client.
+        Behind a reverse proxy on this machine, or one that shows its secret, it is that of the proxy's client; and as the header
+        may be the client's own, the proxy's with ten times as many.
         """
-        address = _address(scope)
-        forwarded = _headers(scope).get("x-forwarded-for", "").rpartition(",")[2].strip()
+        headers, address, most = _headers(scope), _address(scope), float(self._limits.failures)
         try:
             peer = ipaddress.ip_address(address)
-            is_proxy = (peer.is_loopback and self._settings.origins) or (
-                self._callers.proxy is not None and any(peer in network for network in self._callers.proxy.networks)
-            )
-            client = ipaddress.ip_address(forwarded) if is_proxy and forwarded else peer
         except ValueError:
-            return address
-        return str(client if client.version == 4 else ipaddress.ip_network((client, 64), strict=False))
+            return [(address, most)]
+        proxy = self._callers.proxy
+        is_proxy = (peer.is_loopback and self._settings.origins) or (proxy is not None and proxy.sent(address, headers))
+        try:
+            forwarded = ipaddress.ip_address(headers.get("x-forwarded-for", "").rpartition(",")[2].strip())
+        except ValueError:
+            return [(_network(peer), most)]
+        return [(_network(forwarded), most), (address, 10 * most)] if is_proxy else [(_network(peer), most)]
 
     def _allow_failure(self, scope: Scope) -> None:
         """Count an attempt to sign in against its address."""
-        self._allow("address", self._origin_of(scope), self._limits.failures / 60, self._limits.failures)
+        for client, most in self._clients(scope):
+            self._allow("address", client, most / 60, most)
 
     def _give_back(self, scope: Scope) -> None:
-        bucket = self._buckets.get(("address", self._origin_of(scope)))
-        if bucket is not None:
-            bucket.left += 1
+        for client, _ in self._clients(scope):
+            if (bucket := self._buckets.get(("address", client))) is not None:
+                bucket.left += 1
 
     def _allow(self, kind: str, name: Caller | str, rate: float, size: float) -> None:
         if len(self._buckets) >= _MAX_BUCKETS:
@@ -289,6 +292,12 @@ def bearer_token(headers: Mapping[str, str]) -> str | None:
     """Return the token that a request shows; None without. Basic and others are a proxy's own."""
     kind, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else None
+
+
+def _network(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    """Return an address, of IPv6 its network of 64 bits, which one client has as a whole."""
+    known = address if address.version == 4 else address.ipv4_mapped or address
+    return str(known if known.version == 4 else ipaddress.ip_network((known, 64), strict=False))
 
 
 def _address(scope: Scope) -> str:

@@ -20,12 +20,11 @@ from pg_graphrag.index.extraction.extraction_replies import (
 )
 from pg_graphrag.index.extraction.grounding import SourceText, ground
 from pg_graphrag.index.extraction.records import MAX_ATTRIBUTES, UNKNOWN, Extraction, fit, keep_most
-from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, PromptCut, ProviderFault, Repetition, TimedOut
+from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, PromptCut, Repetition, TimedOut
 from pg_graphrag.llm.endpoints.requests import (
     BYTES_PER_TOKEN,
     ChatRequest,
     Reply,
-    chat_probe,
     in_turn,
     list_of,
     object_of,
@@ -55,13 +54,7 @@ Ask = Callable[..., Generator[ChatRequest, Reply, tuple[Extraction, str]]]
 
 
 def extraction(
-    options: Options,
-    title: str | None,
-    text: str,
-    source: SourceText,
-    *,
-    waits_for_tokens: bool = True,
-    doubts_text: bool = False,
+    options: Options, title: str | None, text: str, source: SourceText, *, waits_for_tokens: bool = True
 ) -> Extracting:
     """Ask for the entities, relationships and claims of `text`, and hold them against the text and the corpus' schema.
 
@@ -72,8 +65,6 @@ def extraction(
     ----------
     waits_for_tokens : bool
         Whether a model that is silent for too long is asked later; else its silence is the text's fault.
-    doubts_text : bool
-        Whether a fault of the endpoint is the text's where the endpoint answers a plain request.
 
     Raises
     ------
@@ -87,23 +78,10 @@ def extraction(
         if waits_for_tokens:
             raise
         return Extraction(fault=fault)
-    except ProviderFault as fault:
-        if not (doubts_text and fault.may_be_of_text and (yield from _answers_others())):
-            raise
-        return Extraction(fault=fault)
     ground(result, source, options.grounding)
     fit(result, options.entity_types)
     keep_most(result)
     return result
-
-
-def _answers_others() -> Generator[ChatRequest, Reply, bool]:
-    """Whether the model answers a plain request."""
-    try:
-        yield chat_probe("extract")
-    except (ItemFault, ProviderFault) as fault:
-        return isinstance(fault, ItemFault)
-    return True
 
 
 def _extraction(ask: Ask, options: Options, title: str | None, text: str, rounds: int, tries: int) -> Extracting:
@@ -252,8 +230,6 @@ def why_unusable(fault: GraphRAGError) -> str:
         return REPEATS
     if isinstance(fault, TimedOut):
         return "the model was silent for too long"
-    if isinstance(fault, ProviderFault):
-        return "the endpoint fails at this text, not at others"
     if isinstance(fault, PromptCut):
         return "the endpoint reads a part of the prompt alone (num_ctx)"
     if isinstance(fault, ContextTooLong):

@@ -20,7 +20,6 @@ from pg_graphrag.llm.endpoints.gateway import Gateway
 from pg_graphrag.llm.endpoints.requests import Task
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
-from pg_graphrag.server.queue import Job
 from pg_graphrag.text.tokenizers import Tokenizer
 
 # How often a model may be silent for too long about a document before its chunks go without it.
@@ -46,15 +45,14 @@ def open_breaker(db: Database, provider: str) -> ProviderFault | None:
 
 
 def extract(
-    db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], jobs: Mapping[int, Job], ranks: Tokenizer
+    db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], timeouts: Mapping[int, int], ranks: Tokenizer
 ) -> dict[int, GraphRAGError]:
     """Add the mentions and claims that the model finds to the drafts; where it fails a chunk, those of NLP.
 
     Parameters
     ----------
-    jobs : mapping
-        {document id: its job}, which says how often the model was silent or failed before: from `MAX_TIMEOUTS` silences on,
-        and from many faults on where the model answers others, it is the chunk's fault.
+    timeouts : mapping
+        {document id: how often the model was silent for too long}; from `MAX_TIMEOUTS` - 1 on its silence is the chunk's fault.
 
     Returns
     -------
@@ -69,16 +67,11 @@ def extract(
         sources = [
             SourceText(draft.title, piece.section, piece.content, language=piece.language) for piece in draft.chunks
         ]
-        job = jobs[draft.id]
-        waits = job.timeouts + 1 < MAX_TIMEOUTS
+        waits = timeouts.get(draft.id, 0) + 1 < MAX_TIMEOUTS
         for piece, source in zip(draft.chunks, sources, strict=True):
             source.elsewhere = sources
             pieces.append((draft, piece))
-            tasks.append(
-                extraction(
-                    options, draft.title, piece.content, source, waits_for_tokens=waits, doubts_text=job.has_many_faults
-                )
-            )
+            tasks.append(extraction(options, draft.title, piece.content, source, waits_for_tokens=waits))
     failed: dict[int, GraphRAGError] = {}
     if not tasks:
         return failed

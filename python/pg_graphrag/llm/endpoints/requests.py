@@ -96,18 +96,14 @@ class ModelsRequest:
 Request = ChatRequest | EmbedRequest | RerankRequest | ModelsRequest
 
 
-def chat_probe(role: str) -> ChatRequest:
-    """Return a request that no chat model stumbles over."""
-    messages = ({"role": "user", "content": "Say OK."},)
-    return ChatRequest(
-        role, messages, lambda text, _: text, cacheable=False, max_tokens=PROBE_TOKENS, asked_tokens=PROBE_TOKENS
-    )
-
-
 def probe_of(request: Request) -> ChatRequest | RerankRequest | None:
     """Return a request that no endpoint stumbles over, to the model of another; None where that is not known to be of a text."""
     if isinstance(request, ChatRequest):
-        return chat_probe(request.role)
+        messages = ({"role": "user", "content": "Say OK."},)
+        tokens = PROBE_TOKENS
+        return ChatRequest(
+            request.role, messages, lambda text, _: text, cacheable=False, max_tokens=tokens, asked_tokens=tokens
+        )
     if isinstance(request, RerankRequest):
         return RerankRequest(request.provider, request.model, PROBE, (PROBE,))
     return None

@@ -244,7 +244,7 @@ def _extract(
     """Have the model find the graphs of documents that do not bring them; return the drafts without those with a fault."""
     asked_drafts = [item for item in drafts if item.id not in known_documents]
     with db.step("model"):
-        faults = extract(db, corpus, asked_drafts, {job.document_id: job for job in jobs}, ranks)
+        faults = extract(db, corpus, asked_drafts, {job.document_id: job.timeouts for job in jobs}, ranks)
     _settle_faulty(db, jobs, faults)
     return [item for item in drafts if item.id not in faults]
 

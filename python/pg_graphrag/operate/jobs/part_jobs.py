@@ -84,7 +84,7 @@ def _add_graph(db: Database, corpus: Corpus, job: Job, document_draft: DocumentD
     if corpus.options.extractor == "llm":
         ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
         with db.step("model"):
-            faults = extract(db, corpus, [document_draft], {job.document_id: job}, ranks)
+            faults = extract(db, corpus, [document_draft], {job.document_id: job.timeouts}, ranks)
         for fault in faults.values():
             raise fault
     else:

@@ -137,9 +137,9 @@ def in_order(query: Query, candidates: list[Sentence], most: int) -> list[Senten
 def _have_what_is_asked_for(query: Query, candidates: list[Sentence]) -> Flags:
     """Return which sentences have a number, a date, or a person or place that the question does not name, as it asks, (n,)."""
     question = query.text.casefold()
-    # Before the last line stands what was asked before.
-    last = question.strip().rpartition("\n")[2]
-    wanted = next((wanted for asks, wanted in _ASKED_FOR if re.search(asks, last)), None)
+    # What was asked before stands first; what follows a question may ask nothing.
+    lines = reversed(question.splitlines())
+    wanted = next((wanted for line in lines for asks, wanted in _ASKED_FOR if re.search(asks, line)), None)
     if wanted is None or not candidates:
         return np.zeros(len(candidates), np.bool_)
     if isinstance(wanted, str):

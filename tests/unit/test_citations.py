@@ -28,6 +28,7 @@ CASES = {
     "```sql\nSELECT a[7];\n```\nDone [7]": ("```sql\nSELECT a[7];\n```\nDone", [], 1),
     "An odd ` tick\nand [9] after it": ("An odd ` tick\nand after it", [], 1),
     # Tags, numbers above the line, labels of one letter.
+    "泵在运行。<sup>1</sup>PostgreSQL 使用预写日志。²WAL": ("泵在运行。[1]PostgreSQL 使用预写日志。[2]WAL", [1, 2], 0),
     "It is so.<sup>1</sup> And thus<sup>[2, 3]</sup>, too <cite>1</cite>.": (
         "It is so.[1] And thus[2][3], too [1].",
         [1, 2, 3, 1],

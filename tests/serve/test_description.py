@@ -266,6 +266,6 @@ def test_the_page_of_the_api_sends_a_search(server: Serving, description: dict[s
         route.locator("textarea").fill('{"query": ""}')
         route.get_by_text("Send", exact=True).click()
         route.locator("[role=alert]", has_text="body.query").wait_for()
-        # Nothing of it breaks the policy, or is wider than a phone. Refusals are failed requests: this one, and of a session before.
+        # Nothing of it breaks the policy, or is wider than a phone. Refusals are failed requests.
         assert [text for text in failed if "400" not in text and "401" not in text] == []
         assert page.evaluate("document.documentElement.scrollWidth <= 375")

@@ -88,7 +88,7 @@ export function pathForm(source = "", target = "", isOpen = false) {
 
 // Of the two names of a path, those that nobody has, with names that are near.
 export async function unknownNames(source, target) {
-  const found = await Promise.all([source, target].map(async (name) => ((await named(name)) ? null : { name, near: await get("/api/graph/names", { text: name, limit: 4 }) })));
+  const found = await Promise.all([source, target].map(async (name) => ((await named(name)) ? null : { name, near: await get("/api/graph/entities", { query: name, top_k: 4 }) })));
   return found.map((one, index) => one && h("div", {}, h("p", { class: "error small", role: "alert" }, t("There is no entity called “{name}”.", { name: one.name })),
     one.near.length ? h("p", { class: "small row" }, t("Do you mean:"), one.near.map((hit) => h("a", { href: address("graph", ["path"], index ? { source, target: hit.name } : { source: hit.name, target }) }, hit.name))) : null)).filter(Boolean);
 }

@@ -576,7 +576,7 @@ def test_every_view_of_the_quickstarts_corpus_is_drawn(opened: Open, manual: str
     drawn(page, "/^[0-9]+ entities/.test(document.querySelector('#legend').textContent)")
     picture(page, "manual-community")
     spent.on("community")
-    page.fill("[name=entity]", "checkpoint_timeout")
+    page.fill("[name=entity]", "checkpoint_timeou")
     page.click("[role=option]:has-text('checkpoint_timeout') >> nth=0")
     page.wait_for_selector("#chosen:has(h3:text-is('checkpoint_timeout')) .badge:text-is('setting')")
     drawn(page)

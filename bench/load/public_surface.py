@@ -205,8 +205,7 @@ PAGES: dict[str, Callable[[Connection], object]] = {
         connection, CORPUS, status="indexed", sort="size", is_descending=True, offset=50
     ),
     "reading.keys": lambda connection: reading.keys(connection, CORPUS, [_number(connection, _DOCUMENT)]),
-    "reading.places": lambda connection: reading.places(connection, [(_number(connection, _DOCUMENT), "pump")]),
-    "reading.place": lambda connection: reading.place(connection, CORPUS, _number(connection, _DOCUMENT), "pump"),
+    "reading.places": lambda connection: reading.places(connection, CORPUS, [(_number(connection, _DOCUMENT), "pump")]),
     "reading.verdicts": lambda connection: reading.verdicts(connection, CORPUS, None, 50),
     "reading.curations": lambda connection: reading.curations(connection, CORPUS, None, 50),
     "export, plot": lambda connection: list(stream(connection, CORPUS)),

@@ -75,15 +75,15 @@ def contexts(rag: GraphRAG, asked: Sequence[Asked], tokens: int) -> np.ndarray[t
     def measured(each: Asked) -> tuple[float, float, float]:
         context = rag.context(each.question, max_tokens=tokens)
         source = {reference["number"]: reference for reference in context["references"]}
-        given: dict[str, set[str]] = {}
+        words_of: dict[str, set[str]] = {}
         for chunk in context["chunks"]:
             reference = source[chunk["reference"]]
             text = f"{reference['title'] or ''} {chunk['content']}"
-            given.setdefault(reference["source_key"], set()).update(words(text))
+            words_of.setdefault(reference["source_key"], set()).update(words(text))
         shares = [
-            len(wanted & given[key]) / len(wanted) if wanted else 1.0
-            for key, wanted in each.evidence.items()
-            if key in given
+            len(evidence & words_of[key]) / len(evidence) if evidence else 1.0
+            for key, evidence in each.evidence.items()
+            if key in words_of
         ]
         count = len(each.evidence)
         return sum(shares) / count, len(shares) / count, 1.0 * (share(each.answers, context["prompt"]) == 1)
@@ -94,11 +94,12 @@ def contexts(rag: GraphRAG, asked: Sequence[Asked], tokens: int) -> np.ndarray[t
 
 def with_evidence(question: str, answers: list[str], steps: Sequence[str], texts: Mapping[str, str]) -> Asked:
     """Return a question with its evidence, of documents with these texts."""
-    said = {key: words(text) for key, text in texts.items()}
-    wanted = [words(step) for step in steps]
-    return Asked(
-        question, answers, {key: set().union(*(step for step in wanted if step <= has)) for key, has in said.items()}
-    )
+    words_of_steps = [words(step) for step in steps]
+    evidence = {
+        key: set().union(*(step for step in words_of_steps if step <= has))
+        for key, has in ((key, words(text)) for key, text in texts.items())
+    }
+    return Asked(question, answers, evidence)
 
 
 def of_unseen(url: str, number: int, part: Sequence[Question]) -> tuple[str, list[Asked]]:
@@ -144,7 +145,7 @@ def set_of(given: argparse.Namespace, name: str) -> tuple[str, list[Asked], list
 def tables(given: argparse.Namespace) -> Iterator[str]:
     sets = {name: set_of(given, name) for name in given.sets}
     refusals: list[str] = []
-    held: list[str] = []
+    rows_of_contexts: list[str] = []
     yield f"| set (questions) | in the first {FIRST} | in all | share | extracts |"
     yield "|---|---|---|---|---|"
     for name, (corpus, all_asked, null) in sets.items():
@@ -165,7 +166,7 @@ def tables(given: argparse.Namespace) -> Iterator[str]:
             }
             for tokens in given.contexts:
                 figures = " | ".join(said(column) for column in contexts(rag, asked, tokens).T)
-                held.append(f"| {name} ({len(asked)}) | {tokens:,} | {figures} |")
+                rows_of_contexts.append(f"| {name} ({len(asked)}) | {tokens:,} | {figures} |")
         first, whole = (
             np.array(
                 [
@@ -187,11 +188,11 @@ def tables(given: argparse.Namespace) -> Iterator[str]:
     yield "| answerable | unanswerable | answerable refused | unanswerable refused (recall) | precision |"
     yield "|---|---|---|---|---|"
     yield from refusals
-    if held:
+    if rows_of_contexts:
         yield ""
         yield "| set (questions) | tokens | evidence | its documents | answer |"
         yield "|---|---|---|---|---|"
-        yield from held
+        yield from rows_of_contexts
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Ask in Chromium: threads, answers as Markdown, settings, addresses, languages. With the fixtures of test_explorer."""
+"""Ask in Chromium: threads, answers as Markdown, settings, addresses, languages."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
+from tests.serve.pages import AUDIT, IN_CHROMIUM, QUESTION, Open, picture, until
 from tests.serve.serving import Serving
-from tests.serve.test_explorer import AUDIT, QUESTION, Open, browser, explored, opened, picture, pytestmark, until
 from tests.sql import asking
 from tests.sql.ingest import put
 from tests.sql.llm import provider
 
-__all__ = ["browser", "explored", "opened", "pytestmark"]
+pytestmark = IN_CHROMIUM
 
 MARKED = """## What she wrote
 
@@ -90,7 +90,7 @@ def test_a_thread_goes_on_and_survives_reload_back_and_deletion(opened: Open, mo
     page.wait_for_selector(".turn:nth-child(2) .sources")
     assert page.inner_text(".asked >> nth=0") == QUESTION
     assert page.locator(".answer").all_inner_texts() == [asking.ANSWER.replace("[1]", "1")] * 2
-    page.click(".answer .cite >> nth=0")
+    page.click(".answer button.cite >> nth=0")
     assert "Ada Lovelace" in page.inner_text("#sentence")
     assert "document=" in page.url
     page.reload()
@@ -118,7 +118,7 @@ def test_an_answer_is_stopped_and_asked_for_again(opened: Open, module_endpoint:
     module_endpoint.misbehave("slow_stream", times=None, pause=0.1, when=lambda request: SLOW_QUESTION in request.text)
     page.fill("#question", SLOW_QUESTION)
     page.click("#ask")
-    page.wait_for_selector(".answer .cite")
+    page.wait_for_selector(".answer button.cite")
     assert page.inner_text("#ask") == "Stop"
     picture(page, "ask-streaming")
     page.evaluate("window.heading = document.querySelector('.answer h4')")
@@ -224,7 +224,7 @@ def test_markdown_is_shown_as_such_and_harms_nobody(opened: Open) -> None:
     assert "<img src=x onerror=" in answer.inner_text()
     assert "taken" not in page.title()
     picture(page, "ask-markdown")
-    answer.locator("td .cite").click()
+    answer.locator("td button.cite").click()
     assert page.inner_text("#sentence") == "Ada Lovelace wrote notes on the Analytical Engine."
     page.keyboard.press("Escape")
     page.click(".actions button:text-is('Copy')")
@@ -333,7 +333,7 @@ def test_without_a_model_the_answer_says_in_a_line_what_it_is(opened: Open, modu
     ask(page, "What does the Kestrel burn?")
     assert page.inner_text(".answer .note").startswith("No model wrote this.")
     assert page.locator(".error").count() == 0
-    page.click(".answer .cite")
+    page.click(".answer button.cite")
     assert page.inner_text("#sentence") == "The Kestrel engine burns methane."
 
 
@@ -358,7 +358,7 @@ def test_a_conversation_fits_and_can_be_read(opened: Open, scheme: str, width: i
         "settings": lambda: page.click(".settings summary"),
         "thread": lambda: ask(page, MARKDOWN_QUESTION),
         "further": lambda: ask(page, QUESTION, 2),
-        "document": lambda: page.click(".answer .cite >> nth=-1"),
+        "document": lambda: page.click(".answer button.cite >> nth=-1"),
         "search": lambda: search(page, "Who broke Enigma?"),
     }
     for state, reach in states.items():

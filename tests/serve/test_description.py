@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -16,10 +15,10 @@ import pytest
 from pg_graphrag.beside.serve.callers import Caller
 
 from tests.runtime.cluster import Database
+from tests.serve.pages import CHROMIUM
 from tests.serve.serving import TOKEN, Serving, callers, serving
 
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
-CHROMIUM = os.environ.get("GRAPHRAG_CHROMIUM") or shutil.which("chromium")
 NODE_CACHE = Path("~/.cache/pg_graphrag/node").expanduser()
 NODE_PACKAGES = ("@redocly/cli@2", "openapi-typescript@7", "openapi-fetch@0", "typescript@5")
 

@@ -1,18 +1,9 @@
-"""The pages of ``pg-graphrag serve`` in Chromium: from a question to its sentence, graph, upload, curation, phone, keys.
-
-Needs Debian's chromium (``apt-get install chromium``), or a browser that GRAPHRAG_CHROMIUM names; else these are skipped.
-GRAPHRAG_SCREENSHOTS=FOLDER keeps pictures of each view.
-"""
+"""The pages of ``pg-graphrag serve`` in Chromium: from a question to its sentence, documents, sign-in, phone, keys."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,33 +11,27 @@ import pytest
 from pg_graphrag import GraphRAG
 from pg_graphrag.beside.client import Document
 from pg_graphrag.beside.readers import read
-from pg_graphrag.beside.serve.callers import Caller
-from pg_graphrag.beside.serve.settings import Limits
 
-from bench.load.search import processor_seconds
-from tests.endpoint import Endpoint
 from tests.runtime.cluster import POSTGRES, PROJECT, Database, Runtime
-from tests.serve.serving import TOKEN, Serving, callers, serving
-from tests.sql import asking
+from tests.serve.pages import (
+    AUDIT,
+    IN_CHROMIUM,
+    JAPANESE,
+    QUESTION,
+    READER,
+    Open,
+    Spent,
+    drawn,
+    picture,
+    says,
+    until,
+    wait,
+)
+from tests.serve.serving import TOKEN, Serving
 from tests.sql.asking import ANSWER
 from tests.sql.ingest import put
 
-CHROMIUM = os.environ.get("GRAPHRAG_CHROMIUM") or shutil.which("chromium")
-PICTURES = os.environ.get("GRAPHRAG_SCREENSHOTS")
-pytestmark = [
-    pytest.mark.chromium,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium"),
-]
-playwright = pytest.importorskip("playwright.sync_api")
-
-# As root there is no sandbox; software draws WebGL; nothing is asked of other hosts.
-ARGUMENTS = (
-    "--no-sandbox --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync"
-    " --use-gl=angle --use-angle=swiftshader --enable-unsafe-swiftshader --ignore-gpu-blocklist"
-).split()
-READER = "token-of-who-may-read"
-QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
-JAPANESE = "東京タワーは1958年に完成した。高さは333メートルである。設計者は内藤多仲である。"
+pytestmark = IN_CHROMIUM
 FIRST_VIEW = 150_000
 LARGEST_VIEW = 600_000
 # Of ./quickstart's chapters, those that the rows name most. All its rows are loaded: they make the graph what it is.
@@ -54,25 +39,6 @@ CHAPTERS = ("backup", "textsearch", "wal")
 # What a view may take of processors, however busy the machine is: of the sessions that it asks and of the page's thread. On the
 # quickstart's whole corpus none takes more than .8 s.
 VIEW_SECONDS = 1.0
-AUDIT = Path(__file__).with_name("audit.js").read_text()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
-def explored(module_db: Database, module_endpoint: Endpoint) -> Iterator[Serving]:
-    corpus = asking.stories(module_db, module_endpoint, corpus={"communities": True})
-    put(module_db, corpus, "tower", JAPANESE, "東京タワー")
-    module_db.execute("CALL graphrag.process_jobs()")
-    who = callers({READER: Caller("reader")})
-    with serving(module_db.url, who, corpus=corpus, limits=Limits(seconds=120)) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -91,95 +57,6 @@ def manual(explored: Serving, module_db: Database, runtime: Runtime) -> str:
         module_db.execute(block.replace("$corpus", "manual").encode())
     module_db.execute("CALL graphrag.process_jobs()")
     return "manual"
-
-
-Open = Callable[..., Any]
-
-
-@pytest.fixture
-def opened(browser: Any, explored: Serving) -> Iterator[Open]:
-    """Opens the pages, signed in; afterwards nothing may have failed in them but requests for `failing`, and nothing been
-    asked of other hosts. That there is no session yet is no failure, though the browser writes it down as one."""
-    contexts, errors = [], []
-
-    def open_page(path: str = "", *, failing: str | None = None, **options: Any) -> Any:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 820}, "locale": "en-US"} | options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(30_000)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on(
-            "console",
-            lambda message: (
-                message.type == "error"
-                and urlsplit(message.location["url"]).path not in (failing, "/api/session")
-                and errors.append(f"{message.text} {message.location['url']}")
-            ),
-        )
-        if failing:
-            page.route(lambda url: urlsplit(url).path == failing, refuse)
-        page.on(
-            "request", lambda asked: asked.url.startswith((explored.url, "data:", "blob:")) or errors.append(asked.url)
-        )
-        page.goto(f"{explored.url}/#token={TOKEN}")
-        page.wait_for_selector("#question")
-        if path:
-            page.click(f"[data-view={path}]")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert errors == []
-
-
-def refuse(route: Any) -> None:
-    route.fulfill(status=504, json={"status": 504, "code": "57014", "detail": "the request took too long", "hint": ""})
-
-
-def wait(page: Any, holds: Callable[[], bool]) -> None:
-    """Wait until what this process sees of the page is so."""
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        page.wait_for_timeout(50)
-
-
-def picture(page: Any, name: str) -> None:
-    if PICTURES:
-        Path(PICTURES).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=f"{PICTURES}/{name}.png")
-
-
-def until(page: Any, expression: str) -> None:
-    """Wait until JavaScript says so. Playwright's own waiting evaluates strings in the page, whose policy forbids it."""
-    deadline = time.monotonic() + 30
-    while not page.evaluate(expression):
-        assert time.monotonic() < deadline, expression
-        page.wait_for_timeout(50)
-
-
-class Spent:
-    """What views take of processors; a server on another machine counts as nothing."""
-
-    def __init__(self, page: Any, db: Database) -> None:
-        self._client, self._db = page.context.new_cdp_session(page), db
-        self._client.send("Performance.enable", {"timeDomain": "threadTicks"})
-        self._before = self._seconds()
-        self.by_view: dict[str, float] = {}
-
-    def on(self, view: str) -> None:
-        """Have all that came since the last call be a view's."""
-        now = self._seconds()
-        self.by_view[view], self._before = now - self._before, now
-
-    def _seconds(self) -> float:
-        metrics = self._client.send("Performance.getMetrics")["metrics"]
-        sessions = self._db.execute(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        ).fetchall()
-        (page,) = (metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
-        return float(page) + sum(processor_seconds(pid) for (pid,) in sessions)
 
 
 def test_the_first_view_is_small_and_soon_there(browser: Any, explored: Serving) -> None:
@@ -223,9 +100,9 @@ def test_an_answer_cites_sentences_and_shows_why_it_holds(opened: Open) -> None:
     page = opened()
     page.fill("#question", QUESTION)
     page.click("#ask")
-    page.wait_for_selector(".answer .cite")
+    page.wait_for_selector(".answer button.cite")
     assert page.inner_text(".answer") == ANSWER.replace("[1]", "1")
-    page.click(".answer .cite")
+    page.click(".answer button.cite")
     assert "Ada Lovelace" in page.inner_text("#sentence")
     picture(page, "answer")
     page.keyboard.press("Escape")
@@ -263,248 +140,6 @@ def test_verdicts_on_answers_and_passages_grow_into_the_golden_set(
     ]
 
 
-def drawn(page: Any, condition: str = "true") -> None:
-    """Wait until the graph is drawn and arranged."""
-    until(
-        page,
-        "document.querySelector('#canvas')?.labels && !document.querySelector('#canvas').hasAttribute('aria-busy')"
-        f" && ({condition})",
-    )
-    page.wait_for_timeout(200)
-
-
-def labels(page: Any) -> list[dict[str, Any]]:
-    return list(
-        page.evaluate(
-            "document.querySelector('#canvas').labels.map((one) => ({text: one.text, x: one.x, y: one.y, left: one.left,"
-            " top: one.top, width: one.width, height: one.height, isDim: one.isDim}))"
-        )
-    )
-
-
-def says(page: Any, text: str) -> None:
-    page.wait_for_selector(f"#legend:has-text('{text}')")
-
-
-def test_the_graph_leads_from_the_overview_to_an_entity_and_along_a_path(opened: Open) -> None:
-    page = opened("graph")
-    drawn(page)
-    says(page, "entities, ")
-    picture(page, "graph")
-    page.click("#side summary:text-is('Groups')")
-    page.click("#side .items a >> nth=0")
-    until(page, "location.hash.includes('/graph/community/')")
-    drawn(page, "document.querySelector('#legend').textContent.startsWith('4 entities')")
-    page.click("#side .link:text-is('Ada Lovelace')")
-    page.click("#chosen a:text-is('What is around it')")
-    says(page, "Ada Lovelace and 5 entities around it.")
-    drawn(page)
-    picture(page, "entity")
-    page.click(".step:text-is('2')")
-    says(page, "Ada Lovelace and 9 entities around it.")
-    page.click("summary:text-is('Path between two')")
-    page.fill("form:has([name=source]) [name=target]", "Bombe")
-    page.press("form:has([name=source]) [name=target]", "Enter")
-    says(page, "2 relationships from Ada Lovelace to Bombe.")
-    drawn(page)
-    picture(page, "path")
-    # Each has an address: Back leads through them.
-    for said in ("Ada Lovelace and 9", "Ada Lovelace and 5", "4 entities"):
-        page.go_back()
-        says(page, said)
-    page.wait_for_selector("#chosen h3:text-is('Ada Lovelace')")
-    page.go_back()
-    page.wait_for_selector("#chosen", state="detached")
-    page.go_back()
-    says(page, "entities, ")
-    page.go_forward()
-    says(page, "4 entities")
-    page.reload()
-    says(page, "4 entities")
-
-
-def test_labels_neither_collide_nor_are_cut_off(opened: Open) -> None:
-    for width in (1280, 375):
-        page = opened("graph", viewport={"width": width, "height": 820})
-        drawn(page)
-        box = page.locator("#canvas").bounding_box()
-        found = labels(page)
-        assert len(found) > 5
-        for index, one in enumerate(found):
-            assert one["left"] >= 0 and one["left"] + one["width"] <= box["width"], one
-            assert one["top"] >= 0 and one["top"] + one["height"] <= box["height"], one
-            for other in found[index + 1 :]:
-                assert (
-                    one["left"] + one["width"] <= other["left"]
-                    or other["left"] + other["width"] <= one["left"]
-                    or one["top"] + one["height"] <= other["top"]
-                    or other["top"] + other["height"] <= one["top"]
-                ), (one, other)
-
-
-def test_names_are_completed_by_keys_and_found_ones_light_up(opened: Open) -> None:
-    page = opened("graph")
-    drawn(page)
-    page.focus("#canvas ~ #groups .chip >> nth=0")
-    count = len(labels(page))
-    page.keyboard.press("Space")
-    drawn(page, f"document.querySelector('#canvas').labels.length < {count}")
-    page.keyboard.press("Space")
-    drawn(page, f"document.querySelector('#canvas').labels.length === {count}")
-    box = page.locator("[role=combobox][name=entity]")
-    box.focus()
-    page.keyboard.type("an Turin")
-    page.wait_for_selector("[role=option]:has-text('Alan Turing')")
-    assert box.get_attribute("aria-expanded") == "true"
-    drawn(page, "document.querySelector('#canvas').labels.filter(({ isDim }) => !isDim).length === 1")
-    picture(page, "completed")
-    page.keyboard.press("Escape")
-    assert box.get_attribute("aria-expanded") == "false"
-    page.keyboard.press("ArrowDown")
-    page.wait_for_selector("[role=option]")
-    page.keyboard.press("ArrowDown")
-    assert page.get_attribute("[aria-selected=true]", "id") == box.get_attribute("aria-activedescendant")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#chosen h3:text-is('Alan Turing')")
-    page.fill("[name=entity]", "enig")
-    page.press("[name=entity]", "Enter")
-    page.wait_for_selector("#side .card:has(h3:text-is('Found')) .link >> nth=1")
-    assert "find=enig" in page.url
-    assert [one["text"] for one in labels(page) if not one["isDim"]] == ["Enigma", "Enigma machine"]
-    page.reload()
-    page.wait_for_selector("#side .card:has(h3:text-is('Found'))")
-    assert page.evaluate(AUDIT) == {"nameless": [], "faint": []}
-
-
-def test_a_node_expands_in_place_and_is_dragged(opened: Open) -> None:
-    page = opened()
-    page.goto(f"{page.url.split('#')[0]}#/{page.input_value('#corpus')}/graph/entity?name=Grace Hopper")
-    says(page, "Grace Hopper and 2 entities around it.")
-    drawn(page)
-    before = {one["text"]: one for one in labels(page)}
-    page.click("#side .items .link:text-is('Ada Lovelace') >> nth=0")
-    page.click("#chosen button:text-is('Expand')")
-    page.wait_for_selector("#chosen button:text-is('Collapse')")
-    drawn(page, "document.querySelector('#canvas').labels.length === 7")
-    picture(page, "expanded")
-    page.reload()
-    page.wait_for_selector("#chosen button:text-is('Collapse')")
-    drawn(page, "document.querySelector('#canvas').labels.length === 7")
-    page.click("#chosen button:text-is('Collapse')")
-    drawn(page, "document.querySelector('#canvas').labels.length === 3")
-    assert {one["text"] for one in labels(page)} == set(before)
-    box = page.locator("#canvas").bounding_box()
-    ada = next(one for one in labels(page) if one["text"] == "Ada Lovelace")
-    page.mouse.move(box["x"] + ada["x"], box["y"] + ada["y"])
-    page.mouse.down()
-    page.mouse.move(box["x"] + 200, box["y"] + 100, steps=8)
-    page.mouse.up()
-    moved = next(one for one in labels(page) if one["text"] == "Ada Lovelace")
-    assert abs(moved["x"] - 200) < 12 and abs(moved["y"] - 100) < 12
-
-
-def test_the_drawing_is_arranged_hidden_enlarged_and_saved(opened: Open, tmp_path: Path) -> None:
-    page = opened("graph")
-    drawn(page)
-    page.click("summary:text-is('View')")
-    for layout in ("rings", "circle", "groups"):
-        places = labels(page)
-        page.select_option("[name=layout]", layout)
-        until(page, f"location.hash.includes('layout={layout}')")
-        drawn(page, f"document.querySelector('#canvas').labels[0].x !== {places[0]['x']}")
-        picture(page, f"layout-{layout}")
-    page.select_option("[name=color]", "type")
-    page.wait_for_selector(".chip:has-text('PERSON')")
-    for name, start in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
-        with page.expect_download() as download:
-            page.click(f"#view-menu button:text-is('{name}')")
-        download.value.save_as(tmp_path / name)
-        assert (tmp_path / name).read_bytes().startswith(start)
-    assert b">Ada Lovelace</text>" in (tmp_path / "SVG").read_bytes()
-    page.keyboard.press("Escape")
-    assert page.is_hidden("#view-menu")
-    page.click("[aria-label='Full screen']")
-    until(page, "document.querySelector('.graph').getBoundingClientRect().width === innerWidth")
-    drawn(page)
-    picture(page, "full-screen")
-    page.click("[aria-label='Full screen']")
-    until(page, "document.querySelector('.graph').getBoundingClientRect().width < innerWidth")
-
-
-def test_a_path_to_an_unknown_name_says_which_and_leads_on(opened: Open) -> None:
-    page = opened("graph", failing="/api/graph/path")
-    page.unroute_all()
-    drawn(page)
-    page.click("summary:text-is('Path between two')")
-    page.fill("#side [name=source]", "Ada Lovelace")
-    page.fill("form:has([name=source]) [name=target]", "Bombx")
-    page.press("form:has([name=source]) [name=target]", "Enter")
-    page.wait_for_selector("[role=alert]:has-text('There is no entity called “Bombx”.')")
-    page.click("#side a:text-is('Bombe')")
-    says(page, "2 relationships from Ada Lovelace to Bombe.")
-    drawn(page)
-
-
-def test_a_failure_of_the_network_is_over_when_it_is_over(opened: Open) -> None:
-    page = opened(failing="/static/vendor/graphology.umd.min.js")
-    page.click("[data-view=graph]")
-    page.wait_for_selector("#legend [role=alert]")
-    page.unroute_all()
-    page.click("#legend button:text-is('Try again')")
-    drawn(page)
-    says(page, "entities, ")
-
-
-def test_relationships_and_entities_are_made_and_merged_in_the_graph(opened: Open) -> None:
-    page = opened("graph")
-    page.click("summary:text-is('New entity')")
-    page.fill("#side form:has(button:text-is('Create')) [name=name]", "Difference Engine")
-    page.fill("#side [name=type] >> nth=-1", "PRODUCT")
-    page.click("#side button:text-is('Create')")
-    page.wait_for_selector("#chosen h3:text-is('Difference Engine')")
-    page.click("summary:text-is('New relationship')")
-    page.fill("#chosen [name=other]", "Charles Babbage")
-    page.fill("#chosen form:has([name=other]) [name=keywords]", "builds, designs")
-    page.fill("#chosen form:has([name=other]) [name=description]", "Babbage designed it.")
-    page.press("#chosen form:has([name=other]) [name=keywords]", "Enter")
-    page.wait_for_selector("#chosen li:has-text('Babbage designed it.')")
-    page.click("#chosen li summary:text-is('Change')")
-    assert page.input_value("#chosen li [name=keywords]") == "builds, designs"
-    page.fill("#chosen li [name=description]", "Babbage designed and began it.")
-    page.click("#chosen li button:text-is('Save')")
-    page.wait_for_selector("#chosen li:has-text('Babbage designed and began it.')")
-    picture(page, "relationship")
-    # A new name is another number: the page follows.
-    page.click("summary:text-is('Change this entity')")
-    assert page.input_value("#chosen [name=type]") == "PRODUCT"
-    page.fill("#chosen [name=name]", "Difference Engine No. 1")
-    page.click("#chosen button:text-is('Save') >> nth=0")
-    page.wait_for_selector("#chosen h3:text-is('Difference Engine No. 1')")
-    page.click("summary:text-is('Change this entity')")
-    page.fill("#chosen [name=target]", "Analytical Engine")
-    page.press("#chosen [name=target]", "Enter")
-    page.wait_for_selector("#chosen h3:text-is('Analytical Engine')")
-    page.click(".toast button >> nth=-1")
-    page.wait_for_selector("#chosen h3:text-is('Difference Engine No. 1')")
-    page.click("summary:text-is('Change this entity')")
-    page.click("#chosen button:text-is('Delete this entity')")
-    says(page, "entities, ")
-
-
-def test_a_reader_sees_no_button_that_is_refused(browser: Any, explored: Serving) -> None:
-    context = browser.new_context(locale="en-US")
-    page = context.new_page()
-    page.goto(f"{explored.url}/#token={READER}")
-    page.click("[data-view=graph]")
-    page.click("#side .link >> nth=0")
-    page.wait_for_selector("#chosen")
-    assert page.query_selector("#side .edit") is None
-    page.click("[data-view=curation]")
-    page.wait_for_selector("#changes :not([role=status])")
-    assert page.query_selector("main button") is None
-    context.close()
-
-
 @pytest.mark.parametrize(
     ("view", "failing", "part", "rest"),
     [
@@ -536,13 +171,6 @@ def test_without_the_list_of_corpora_the_page_shows_its_own(opened: Open, explor
     page.fill("#question", "Who broke Enigma?")
     page.click("#search")
     page.wait_for_selector(".hits li")
-
-
-def test_a_drawing_that_fails_leaves_its_list(opened: Open) -> None:
-    page = opened("graph", failing="/static/vendor/sigma.min.js")
-    page.wait_for_selector("#legend [role=alert]")
-    page.click("#side .card:has(h3:text-is('In the drawing')) .link >> nth=0")
-    page.wait_for_selector("#chosen h4")
 
 
 def test_every_view_of_the_quickstarts_corpus_is_drawn(opened: Open, manual: str, module_db: Database) -> None:
@@ -606,39 +234,6 @@ def test_every_view_of_the_quickstarts_corpus_is_drawn(opened: Open, manual: str
     assert page.query_selector(".error") is None
     assert len(spent.by_view) == 8
     assert {view: seconds for view, seconds in spent.by_view.items() if seconds > VIEW_SECONDS} == {}
-
-
-def test_a_change_of_an_entity_is_undone_where_it_was_made_and_in_the_list(opened: Open) -> None:
-    page = opened("graph")
-    page.click("#side .link:text-is('Grace Hopper')")
-    page.click("summary:text-is('Change this entity')")
-    page.fill("#chosen [name=type]", "ADMIRAL")
-    page.click("#chosen button:text-is('Save') >> nth=0")
-    page.wait_for_selector("#chosen .badge:text-is('ADMIRAL')")
-    page.click(".toast button")
-    page.wait_for_selector("#chosen > .row .badge:text-is('PERSON')")
-    page.click("[data-view=curation]")
-    page.wait_for_selector("#changes .badge:text-is('undone')")
-    page.click("#suggest")
-    page.wait_for_selector("#suggestions :not([role=status])")
-    picture(page, "curation")
-
-
-def test_a_suggestion_that_is_dismissed_stays_away(opened: Open, module_db: Database) -> None:
-    module_db.execute("SELECT graphrag.create_corpus('doubles', '{\"communities\": false}')")
-    put(module_db, "doubles", "one", "Annabelle Lindstrom met Kestrel Industries in Oslo.")
-    put(module_db, "doubles", "two", "Annabele Lindstrom left Kestrel Industries in May.")
-    module_db.execute("CALL graphrag.process_jobs()")
-    page = opened("curation")
-    page.goto(f"{page.url.split('#')[0]}#/doubles/curation")
-    page.click("#suggest")
-    page.wait_for_selector("#suggestions li:has-text('Annabele')")
-    page.click("#suggestions button:text-is('Not one')")
-    page.wait_for_selector("#suggestions:has-text('1 suggestion is left out; this browser remembers that.')")
-    page.reload()
-    page.click("#suggest")
-    page.click("#suggestions button:text-is('Show them again')")
-    page.wait_for_selector("#suggestions li:has-text('Annabele')")
 
 
 def test_files_are_uploaded_and_their_progress_shown(opened: Open, module_db: Database) -> None:
@@ -919,14 +514,6 @@ def test_of_two_documents_the_one_asked_for_last_is_shown(opened: Open) -> None:
     assert page.inner_text("#panel h2") == title
 
 
-def test_a_graph_that_cannot_be_loaded_says_so_and_is_tried_again(opened: Open) -> None:
-    page = opened("graph", failing="/static/graph.js")
-    page.wait_for_selector("[role=alert]:has-text('The graph cannot be loaded')")
-    page.unroute_all()
-    page.click("button:text-is('Try again')")
-    drawn(page)
-
-
 def test_an_address_names_views_and_no_other_paths(opened: Open) -> None:
     page = opened("graph", failing="/api/graph/entities/..%2F..%2Fsession")
     page.unroute_all()
@@ -942,35 +529,3 @@ def test_an_address_names_views_and_no_other_paths(opened: Open) -> None:
     assert "/api/session" not in asked
     page.goto(f"{base}/constructor")
     page.wait_for_selector("#question")
-
-
-def test_of_two_drawings_the_one_wanted_last_is_shown(opened: Open) -> None:
-    page = opened("graph")
-    drawn(page)
-    # A layout that another takes the place of ends as well.
-    ended = page.evaluate(
-        "import('/static/graph-canvas.js').then(async ({lay}) => { const first = lay('force');"
-        " const last = lay('rings');"
-        " return Promise.race([Promise.all([first, last]).then(() => true), "
-        " new Promise((done) => setTimeout(done, 20000, false))]); })"
-    )
-    assert ended
-    page.goto(f"{page.url.split('#')[0]}#/{page.input_value('#corpus')}/graph/entity?name=Grace Hopper")
-    says(page, "Grace Hopper and 2 entities around it.")
-    drawn(page)
-    page.click("#side .items .link:text-is('Ada Lovelace') >> nth=0")
-    page.wait_for_selector("#chosen h3:text-is('Ada Lovelace')")
-    held = []
-    page.route("**/api/graph/entities/*limit=30*", lambda route: held.append(route))
-    page.click("#chosen button:text-is('Expand')")
-    wait(page, lambda: bool(held))
-    page.evaluate("location.hash = location.hash.replace(/&?open=[0-9]+/, '')")
-    with page.expect_response(lambda reply: reply.url == held[0].request.url):
-        held[0].continue_()
-    page.wait_for_timeout(500)
-    assert page.evaluate("document.querySelector('#canvas').labels.length") == 3
-    page.wait_for_selector("#chosen button:text-is('Expand')")
-    page.unroute_all()
-    page.click("#chosen button:text-is('Expand')")
-    page.wait_for_selector("#chosen button:text-is('Collapse')")
-    drawn(page, "document.querySelector('#canvas').labels.length === 7")

@@ -15,7 +15,7 @@ from tests.sql.ingest import STORIES, put_all, searched_corpus, value, work
 
 REPLY = asking.lines
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"work": {"type": "string"}, "parts": {"type": "array", "items": {"$ref": "#/$defs/Part"}}},
     "required": ["work", "parts"],
@@ -119,7 +119,7 @@ def test_an_askers_schema_goes_without_bounds_where_the_endpoint_refuses_them(
     db: Database, endpoint: Endpoint, corpus: str
 ) -> None:
     endpoint.reply_to_body(lambda body: as_json(body, {"sources": [1], "answer": IN_JSON}))
-    bounded = SCHEMA | {"properties": SCHEMA["properties"] | {"work": {"type": "string", "maxLength": 77}}}  # type: ignore[operator]
+    bounded = SCHEMA | {"properties": SCHEMA["properties"] | {"work": {"type": "string", "maxLength": 77}}}
 
     def has_bound(request: Any) -> bool:
         return "77" in str(request.body.get("response_format"))

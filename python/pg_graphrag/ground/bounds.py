@@ -8,6 +8,11 @@ from pg_graphrag.ground.errors import GraphRAGError
 MAX_KEYWORDS = 100
 MAX_KEYWORD_CHARACTERS = 8192
 MAX_NAME = 2048
+# Characters of a question, and of what its asker says of how to answer.
+MAX_QUESTION = 8192
+MAX_INSTRUCTIONS = 32_768
+# Output tokens of an answer, whatever its asker or its form says.
+MAX_ANSWER_TOKENS = 8000
 # Turns of a conversation so far, and their characters together: some forty answers of a page.
 MAX_TURNS = 200
 MAX_HISTORY = 131_072

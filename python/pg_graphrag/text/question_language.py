@@ -54,8 +54,8 @@ _WORDS = {
     " mohu můžu můžeme máme existuje musím",
     "sv": "vad vilken vilket vilka vem när var varför hur är och en ett den det de i på av för med som till många mycket"
     " har kan sammanfattning sammanfatta jämför beskriv förklara lista omsättning intäkter viktigaste teman berätta sant"
-    " jag får ska skall måste inte någon något några mycket från finns efter utan mellan blir blev mig ta sista ge"
-    " översikt om kan",
+    " jag får ska skall måste inte någon något några från finns efter utan mellan blir blev mig ta sista ge"
+    " översikt om",
     "da": "hvad hvilken hvilket hvilke hvem hvornår hvor hvorfor hvordan er var og en et den det de i på af for med som"
     " til mange har sammenfatning resumé opsummer sammenlign beskriv forklar omsætning vigtigste temaer fortæl sandt"
     " jeg kan må skal får om fra meget ikke nogen noget blev bliver findes der efter uden mellem sidste mig giv"
@@ -64,7 +64,7 @@ _WORDS = {
     " mange har sammendrag oppsummer sammenlign beskriv forklar omsetning inntekter viktigste temaer fortell sant"
     " jeg kan må skal får om fra mye ikke noen noe ble blir finnes etter uten mellom siste meg gi oversikt ta fjor"
     " dere kva kven kor kvar kvifor korleis eg ikkje ein eit frå mykje noko nokon vart vert blei finst utan"
-    " mellom samandrag",
+    " samandrag",
     "fi": "mikä mitä mitkä kuka ketkä milloin missä mistä mihin miksi miten kuinka paljonko on ovat oli ja ei se tämä"
     " että yhteenveto tiivistä vertaa kuvaile selitä luettele liikevaihto tärkeimmät teemat kerro totta"
     " voinko voiko onko saako saanko meillä minun pitääkö kauanko voimassa",
@@ -238,12 +238,12 @@ def _languages(text: str, expected: Collection[str]) -> list[str]:
 
 def _by_spelling(text: str, languages: list[str]) -> list[str]:
     """Return those of some languages, as likely by their words, in which a text is by its spelling, where that tells."""
-    found = {
+    spellings = {
         language: len(_NORDIC_SPELLINGS[language].findall(text))
         for language in languages
         if language in _NORDIC_SPELLINGS
     }
-    return languages if len(found) < 2 or not any(found.values()) else _best(found)
+    return languages if len(spellings) < 2 or not any(spellings.values()) else _best(spellings)
 
 
 def _best(scores: Mapping[str, float]) -> list[str]:

@@ -38,8 +38,8 @@ def tracer() -> "Tracer | None":
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider):
         return None
-    made: Tracer = trace.get_tracer("pg_graphrag", __version__)
-    return made
+    own: Tracer = trace.get_tracer("pg_graphrag", __version__)
+    return own
 
 
 def captures_content() -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import anyio
-from fastapi import APIRouter, Depends, File, Path, Query, Request, UploadFile
+from fastapi import APIRouter, File, Path, Query, Request, UploadFile
 from fastapi.encoders import jsonable_encoder
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,18 +15,17 @@ from pydantic_core import to_json
 
 from pg_graphrag import __version__
 from pg_graphrag.beside.client import Answer, Document, GraphRAG, results
-from pg_graphrag.beside.serve import answers, graph_parts, reading, replies, starting, uploads
+from pg_graphrag.beside.serve import answers, first_screen, graph_parts, reading, replies, uploads
 from pg_graphrag.beside.serve.caller_database import Connection
-from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.guard import SESSION
 from pg_graphrag.beside.serve.http_errors import Refusal, refusal
-from pg_graphrag.beside.serve.service import Service, caller_of, while_connected
+from pg_graphrag.beside.serve.service import Service, Who, while_connected
+from pg_graphrag.ground.bounds import MAX_QUESTION
 from pg_graphrag.ground.mode_names import MODES
 
-Who = Annotated[Caller, Depends(caller_of)]
 Corpus = Annotated[str | None, Query(max_length=200, description="Corpus; the server's own when left out.")]
 Number = Annotated[int, Path(ge=1, lt=2**63)]
-Text = Annotated[str, Field(min_length=1, max_length=8192)]
+Text = Annotated[str, Field(min_length=1, max_length=MAX_QUESTION)]
 MAX_TOP_K = 100
 # Seconds between two looks at the progress.
 _PAUSE = 1.0
@@ -283,8 +282,8 @@ def router(service: Service) -> APIRouter:
     async def place(caller: Who, document_id: Number, request: PlaceRequest) -> dict[str, int | None]:
         """Say where a text begins in a document, in characters; null where it is not there."""
         name = request.corpus or service.settings.corpus
-        offset = await service.read(
-            caller, request.corpus, lambda _, c: reading.place(c, name, document_id, request.text)
+        (offset,) = await service.read(
+            caller, request.corpus, lambda _, c: reading.places(c, name, [(document_id, request.text)])
         )
         return {"offset": offset}
 
@@ -300,8 +299,12 @@ def router(service: Service) -> APIRouter:
         """Delete a document, and with it what it said."""
         service.require(caller, "insert")
         name = corpus or service.settings.corpus
-        document = await service.read(caller, corpus, lambda _, c: reading.document(c, name, document_id, 0, 1))
-        return {"deleted": await service.call(caller, corpus, lambda rag: rag.delete(document["source_key"]))}
+
+        def work(rag: GraphRAG, connection: Connection) -> int:
+            reading.document(connection, name, document_id, 0, 1)
+            return rag.delete(reading.keys(connection, name, [document_id]))
+
+        return {"deleted": await service.read(caller, corpus, work)}
 
     @api.post("/documents/delete", tags=["documents"], **_of(replies.Deleted))
     async def delete_many(caller: Who, request: DeleteRequest) -> dict[str, int]:
@@ -344,7 +347,7 @@ def router(service: Service) -> APIRouter:
     async def start(caller: Who, corpus: Corpus = None) -> dict[str, Any]:
         """Name what one can ask about first: themes, entities, related pairs; and say whether `rerank` is there."""
         name = corpus or service.settings.corpus
-        return await service.read(caller, corpus, lambda _, c: starting.start(c, name))
+        return await service.read(caller, corpus, lambda _, c: first_screen.offers(c, name))
 
     @api.post("/search", tags=["retrieval"], **_of(replies.SearchReply))
     async def search(caller: Who, request: SearchRequest, connection: Request) -> Response:

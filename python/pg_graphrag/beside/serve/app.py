@@ -60,7 +60,7 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
         finally:
             await to_thread.run_sync(service.database.close)
 
-    app = FastAPI(
+    app = _Described(
         title="pg_graphrag",
         version=__version__,
         lifespan=lifespan,
@@ -71,7 +71,6 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
         # Its own spans and logs have what was asked; earlier versions have none, and leave this aside.
         telemetry={"tracing": False, "logs": False},
     )
-    app.openapi = lambda: openapi.described(app)  # type: ignore[method-assign]
     _handle_errors(app)
     app.include_router(api.router(service))
     app.include_router(openai_api.router(service))
@@ -82,6 +81,12 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
     _add_pages(app, service)
     app.router.routes.extend(route for route in mcp_app.routes if isinstance(route, Route | Mount))
     return Traced(Guard(GZipMiddleware(_heads(app), minimum_size=1000, compresslevel=1), settings, callers))
+
+
+class _Described(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """Return the description of the API, with sign-in and errors."""
+        return openapi.described(self)
 
 
 def _heads(app: ASGIApp) -> ASGIApp:

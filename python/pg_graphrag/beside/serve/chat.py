@@ -15,23 +15,19 @@ from pg_graphrag.beside.serve import answers
 from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.http_errors import Refusal
 from pg_graphrag.beside.serve.service import Service, address_of, while_connected
-from pg_graphrag.ground.bounds import MAX_TURNS
+from pg_graphrag.ground.bounds import MAX_ANSWER_TOKENS, MAX_INSTRUCTIONS, MAX_QUESTION, MAX_TURNS
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.lenient_json import objects
 from pg_graphrag.ground.mode_names import MODES
 
 # What a model's name ends with: the model without documents, and sources in the text. Ollama's clients add its own.
 BYPASS, SOURCES, LATEST = "bypass", "sources", "latest"
-# Characters of instructions, of the conversation before a question, and messages of a request.
-MAX_INSTRUCTIONS, MAX_HISTORY, MAX_MESSAGES = 32_768, 32_768, 10_000
-# Characters of a question; of a task for the model alone more are its history.
-MAX_QUESTION = 8192
+# Characters of the conversation before a question, which suit small models, and messages of a request.
+MAX_HISTORY, MAX_MESSAGES = 32_768, 10_000
 # Characters of a passage by which the pages find it.
 _PLACE = 120
 # No tokenizer makes a token of so many letters on average; and bytes of one, where nothing was counted.
 _BYTES_AT_MOST, _BYTES_PER_TOKEN = 8, 4
-# The most tokens that `ask` takes as a limit.
-_MAX_TOKENS = 8_000
 
 # By these prompts chat programs ask for titles, tags, suggestions and searches: Open WebUI; LibreChat, NextChat, Chatbox and the
 # like by what follows "this conversation"; others by what their system message makes of the model.
@@ -171,29 +167,28 @@ async def _resumed(first: str | Outcome, rest: AsyncIterator[str | Outcome]) -> 
 async def _answer(
     items: AsyncIterator[str | Answer], request: Chat, address: str, corpus: str, with_sources: bool
 ) -> AsyncIterator[str | Outcome]:
-    cut, given = _Cut(request.stop, request.max_tokens), ""
+    cut, sent = _Cut(request.stop, request.max_tokens), ""
     async for item in items:
         if not isinstance(item, Answer):
             # JSON comes whole, with the last piece.
             text = "" if request.schema is not None else cut.feed(item)
             if text:
-                given += text
+                sent += text
                 yield text
             continue
         if request.schema is not None:
             value = _json_of(item.answer)
-            given = item.answer if value is None else value
             if value is not None:
-                yield given
-            yield _outcome(item, given, "stop", [], is_refusal=value is None)
+                yield value
+            yield _outcome(item, item.answer if value is None else value, "stop", [], is_refusal=value is None)
             return
         if rest := cut.finish():
-            given += rest
+            sent += rest
             yield rest
-        citations = annotations(item, given, address, corpus)
-        if with_sources and (below := _sources(item, given, address, corpus)):
+        citations = annotations(item, sent, address, corpus)
+        if with_sources and (below := _sources(item, sent, address, corpus)):
             yield below
-        yield _outcome(item, given, cut.reason or ("length" if item.usage.get("cut_off") else "stop"), citations)
+        yield _outcome(item, sent, cut.reason or ("length" if item.usage.get("cut_off") else "stop"), citations)
 
 
 def _outcome(
@@ -210,29 +205,31 @@ class _Cut:
     def __init__(self, stop: Sequence[str], max_tokens: int | None) -> None:
         self._stop = [word for word in stop if word]
         self._left = None if max_tokens is None else max_tokens * _BYTES_AT_MOST
-        self._held = ""
+        self._pending = ""
         self.reason: str | None = None
 
     def feed(self, piece: str) -> str:
         """Take a piece; return what can be given: not what may begin a word of `stop`."""
         if self.reason is not None:
             return ""
-        self._held += piece
-        ends = [place for word in self._stop if (place := self._held.find(word)) >= 0]
+        self._pending += piece
+        ends = [place for word in self._stop if (place := self._pending.find(word)) >= 0]
         if ends:
-            self._held = self._held[: min(ends)]
+            self._pending = self._pending[: min(ends)]
             text = self.finish()
             self.reason = self.reason or "stop"
             return text
         longest = max(map(len, self._stop), default=1) - 1
-        begins = (size for size in range(min(longest, len(self._held)), 0, -1) if self._begins(self._held[-size:]))
+        begins = (
+            size for size in range(min(longest, len(self._pending)), 0, -1) if self._begins(self._pending[-size:])
+        )
         size = next(begins, 0)
-        given, self._held = self._held[: len(self._held) - size], self._held[len(self._held) - size :]
-        return self._within(given)
+        passed, self._pending = self._pending[: len(self._pending) - size], self._pending[len(self._pending) - size :]
+        return self._within(passed)
 
     def finish(self) -> str:
-        """Return what is held."""
-        text, self._held = self._held, ""
+        """Return what is left."""
+        text, self._pending = self._pending, ""
         return "" if self.reason is not None else self._within(text)
 
     def _begins(self, end: str) -> bool:
@@ -312,10 +309,10 @@ def _question(request: Chat, mode: str) -> tuple[str, dict[str, Any]]:
     *before, last = request.messages or [Message("user", "")]
     if last.role == "assistant" or not last.text.strip():
         raise Refusal(400, "22023", "the last message is no question", "End with a message of the user.")
-    told = [message.text for message in before if _is_told(message)]
-    question, turns = last.text, [message for message in before if not _is_told(message) and message.text.strip()]
+    instructions = [message.text for message in before if _instructs(message)]
+    question, turns = last.text, [message for message in before if not _instructs(message) and message.text.strip()]
     options: dict[str, Any] = {}
-    if mode == BYPASS or _is_task(last, told):
+    if mode == BYPASS or _is_task(last, instructions):
         options["bypass"] = True
         # The task is a message of its own, however long: what ends its line goes on.
         cut = max(0, len(question) - MAX_QUESTION)
@@ -325,25 +322,25 @@ def _question(request: Chat, mode: str) -> tuple[str, dict[str, Any]]:
         question = question[cut:]
         if not question.strip():
             raise Refusal(400, "22023", "the last message ends with white space alone", "Leave it out.")
-    if instructions := "\n\n".join(told)[:MAX_INSTRUCTIONS].strip():
-        options["instructions"] = instructions
+    if text := "\n\n".join(instructions)[:MAX_INSTRUCTIONS].strip():
+        options["instructions"] = text
     if request.max_tokens is not None:
-        options["max_answer_tokens"] = min(request.max_tokens, _MAX_TOKENS)
+        options["max_answer_tokens"] = min(request.max_tokens, MAX_ANSWER_TOKENS)
     if request.schema is not None:
         options["answer_schema"] = request.schema
     arguments = {"history": _latest(turns) or None, "mode": "hybrid" if mode == BYPASS else mode, **options}
     return question, arguments
 
 
-def _is_told(message: Message) -> bool:
+def _instructs(message: Message) -> bool:
     return message.role in ("system", "developer")
 
 
-def _is_task(last: Message, told: Sequence[str]) -> bool:
+def _is_task(last: Message, instructions: Sequence[str]) -> bool:
     """Whether a program asks for itself, about the conversation: the documents have no part in it."""
     # Where a system message comes last the program asks, too.
-    return bool(_is_told(last) or _TASK.match(last.text) or _TITLE.match(last.text[:2000])) or any(
-        _TITLING.search(text[:500]) for text in told
+    return bool(_instructs(last) or _TASK.match(last.text) or _TITLE.match(last.text[:2000])) or any(
+        _TITLING.search(text[:500]) for text in instructions
     )
 
 
@@ -368,6 +365,6 @@ def _json_of(text: str) -> str | None:
     try:
         json.loads(text)
     except ValueError:
-        found = next(objects(text), None)
-        return None if found is None else json.dumps(found, ensure_ascii=False)
+        value = next(objects(text), None)
+        return None if value is None else json.dumps(value, ensure_ascii=False)
     return text

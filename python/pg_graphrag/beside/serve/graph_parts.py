@@ -86,8 +86,8 @@ def map_of(connection: Connection, corpus: str, parent: int | None) -> Graph:
     At most `MAX_COUNTED` entities, the most connected, and as many relationships are counted.
     """
     members = _nodes(connection, corpus, parent, MAX_COUNTED, _NODE)
-    known = {row["id"]: row for row in _headings(connection, corpus, parent)}
-    home = _communities(connection, corpus, None, parent) if known else {}
+    headings = {row["id"]: row for row in _headings(connection, corpus, parent)}
+    home = _communities(connection, corpus, None, parent) if headings else {}
     group_of = {row["id"]: home.get(row["id"], row["type"]) for row in members}
     sizes = Counter(group_of.values())
     listed = sizes.most_common()
@@ -122,7 +122,7 @@ def map_of(connection: Connection, corpus: str, parent: int | None) -> Graph:
         "smaller": {"groups": len(hidden), "entities": sum(hidden)},
         "nodes": [
             {"id": ids[group], "size": sizes[group], "names": leading[group]}
-            | ({"type": group} if isinstance(group, str) else known[group] | {"id": ids[group], "community": group})
+            | ({"type": group} if isinstance(group, str) else headings[group] | {"id": ids[group], "community": group})
             for group in shown
         ],
         "edges": [{"source": low, "target": high, "count": count} for (low, high), count in between.most_common()],

@@ -296,8 +296,8 @@ def bearer_token(headers: Mapping[str, str]) -> str | None:
 
 def _network(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     """Return an address, of IPv6 its network of 64 bits, which one client has as a whole."""
-    known = address if address.version == 4 else address.ipv4_mapped or address
-    return str(known if known.version == 4 else ipaddress.ip_network((known, 64), strict=False))
+    mapped = address if address.version == 4 else address.ipv4_mapped or address
+    return str(mapped if mapped.version == 4 else ipaddress.ip_network((mapped, 64), strict=False))
 
 
 def _address(scope: Scope) -> str:

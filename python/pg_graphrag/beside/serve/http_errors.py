@@ -99,8 +99,11 @@ def error_reply(path: str, error: Refusal) -> tuple[int, str, bytes]:
 
 def _of_json_rpc(refused: Refusal) -> dict[str, Any]:
     """Return a refusal as clients of MCP read it: of any other body they tell nothing."""
-    message = refused.message if refused.hint is None else f"{refused.message}. {refused.hint}"
-    error = {"code": _SERVER_ERROR, "message": message, "data": {"code": refused.code, "status": refused.status}}
+    error = {
+        "code": _SERVER_ERROR,
+        "message": refused.sentence,
+        "data": {"code": refused.code, "status": refused.status},
+    }
     return {"jsonrpc": "2.0", "id": None, "error": error}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, cast
 
 from fastapi.encoders import jsonable_encoder
 from mcp.server.mcpserver import Context, MCPServer
@@ -24,8 +24,10 @@ from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.guard import CALLER
 from pg_graphrag.beside.serve.http_errors import refusal
 from pg_graphrag.beside.serve.service import Service
+from pg_graphrag.ground.bounds import MAX_QUESTION
 from pg_graphrag.ground.mode_names import MEANINGS, MODES
 
+T = TypeVar("T")
 EXCERPT = 600
 MAX_HITS = 20
 MAX_TEXT = 8_000
@@ -44,7 +46,7 @@ _CURATE = ToolAnnotations(read_only_hint=False, idempotent_hint=False, destructi
 Corpus = Annotated[
     str | None, Field(max_length=200, description="Corpus, as `corpora` lists them; left out: the server's own")
 ]
-Query = Annotated[str, Field(min_length=1, max_length=8192)]
+Query = Annotated[str, Field(min_length=1, max_length=MAX_QUESTION)]
 _MODE = {"enum": list(MODES)}
 Mode = Annotated[str, Field(json_schema_extra=_MODE, description="How to find passages; `search` says what each does")]
 ModeOfSearch = Annotated[
@@ -79,11 +81,11 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
     async def read(
         context: Context[Any, Any],
         corpus: str | None,
-        work: Callable[[GraphRAG, Connection], Any],
+        work: Callable[[GraphRAG, Connection], T],
         seconds: float | None = None,
-    ) -> Any:
+    ) -> T:
         with _tool_errors():
-            return jsonable_encoder(await service.read(who(context), corpus, work, seconds))
+            return cast(T, jsonable_encoder(await service.read(who(context), corpus, work, seconds)))
 
     @server.tool(annotations=_READ, structured_output=True)
     async def corpora(ctx: Context[Any, Any]) -> mcp_results.Corpora:
@@ -96,9 +98,10 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
     async def status(ctx: Context[Any, Any], corpus: Corpus = None) -> mcp_results.Status:
         """Say how many documents a corpus has, and how many of them are indexed, pending and failed."""
         state = await read(ctx, corpus, reading.status)
-        known: Any = {name: value for name, value in state.items() if value not in (None, 0)}
-        said: mcp_results.Status = known | {"pending": state["pending"]}
-        return said
+        counts = {name: value for name, value in state.items() if value not in (None, 0)} | {
+            "pending": state["pending"]
+        }
+        return cast(mcp_results.Status, counts)
 
     @server.tool(annotations=_READ, structured_output=True)
     async def search(
@@ -115,7 +118,7 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         def work(rag: GraphRAG, connection: Connection) -> mcp_results.Hits:
             options: dict[str, Any] = {"offset": offset} if offset else {}
             hits = rag.search(query, mode=mode, top_k=limit + 1, filter=filter, **options)
-            places = reading.places(connection, [(hit.document_id, hit.content) for hit in hits[:limit]])
+            places = reading.places(connection, rag.corpus, [(hit.document_id, hit.content) for hit in hits[:limit]])
             results = [
                 mcp_results.Hit(
                     rank=hit.rank,
@@ -134,8 +137,7 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
             ]
             return {"results": results, "next_offset": offset + limit if len(hits) > limit else None}
 
-        found: mcp_results.Hits = await read(ctx, corpus, work)
-        return found
+        return await read(ctx, corpus, work)
 
     @server.tool(annotations=_ASK, structured_output=True)
     async def ask(
@@ -155,15 +157,14 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
             texts = answers.texts_of(answer.context)
             # Of rows of a statement there is no document, of a row of a table no place in one.
             sought = [(citation.document_id, texts.get(citation.chunk_id, "")) for citation in answer.citations]
-            places = reading.places(connection, sought)
+            places = reading.places(connection, rag.corpus, sought)
             citations: Any = [
                 asdict(citation) | {"offset": place, "length": None if place is None else len(text)}
                 for citation, (_, text), place in zip(answer.citations, sought, places, strict=True)
             ]
             return {"answer": answer.answer, "citations": citations}
 
-        answered: mcp_results.Answered = await read(ctx, corpus, work, service.settings.limits.ask_seconds)
-        return answered
+        return await read(ctx, corpus, work, service.settings.limits.ask_seconds)
 
     @server.tool(annotations=_READ, structured_output=True)
     async def context(
@@ -180,8 +181,7 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
             context = rag.context(query, mode=mode, max_tokens=max_tokens, filter=filter)
             return {"text": context["prompt"], "references": context["references"], "tokens": context["tokens"]}
 
-        packed: mcp_results.Packed = await read(ctx, corpus, work)
-        return packed
+        return await read(ctx, corpus, work)
 
     @server.tool(annotations=_READ, structured_output=True)
     async def find_entity(
@@ -210,8 +210,7 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
                 ]
             }
 
-        found: mcp_results.FoundEntities = await read(ctx, corpus, work)
-        return found
+        return await read(ctx, corpus, work)
 
     @server.tool(annotations=_READ, structured_output=True)
     async def neighbors(
@@ -244,33 +243,31 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
             end = offset + limit
             return {"neighbors": page, "total": len(near), "next_offset": end if end < len(near) else None}
 
-        nearby: mcp_results.Nearby = await read(ctx, corpus, work)
-        return nearby
+        return await read(ctx, corpus, work)
 
     @server.tool(annotations=_READ, structured_output=True)
     async def path(ctx: Context[Any, Any], source: Name, target: Name, corpus: Corpus = None) -> mcp_results.Path:
         """Find a shortest path between two entities, of at most 6 relationships, with the sentences that relate them."""
 
         def work(rag: GraphRAG, connection: Connection) -> mcp_results.Path:
-            found = graph_parts.path(rag, connection, source, target)
-            nodes = {node["id"]: node for node in found["nodes"]}
-            said = {frozenset((edge["source"], edge["target"])): edge["description"] for edge in found["edges"]}
+            part = graph_parts.path(rag, connection, source, target)
+            nodes = {node["id"]: node for node in part["nodes"]}
+            sentences = {frozenset((edge["source"], edge["target"])): edge["description"] for edge in part["edges"]}
             steps: list[mcp_results.Step] = [
                 {
                     "source": nodes[one]["name"],
                     "target": nodes[other]["name"],
-                    "relationship": _cut(said.get(frozenset((one, other))) or "", 300),
+                    "relationship": _cut(sentences.get(frozenset((one, other))) or "", 300),
                 }
-                for one, other in pairwise(found["path"])
+                for one, other in pairwise(part["path"])
             ]
             entities: list[mcp_results.Entity] = [
                 {"entity_id": number, "name": nodes[number]["name"], "type": nodes[number]["type"]}
-                for number in found["path"]
+                for number in part["path"]
             ]
             return {"entities": entities, "steps": steps}
 
-        way: mcp_results.Path = await read(ctx, corpus, work)
-        return way
+        return await read(ctx, corpus, work)
 
     @server.tool(annotations=_READ, structured_output=True)
     async def list_documents(
@@ -291,8 +288,7 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         def work(_: GraphRAG, connection: Connection) -> Any:
             return reading.documents(connection, name, None, after, limit, prefix=prefix, metadata=metadata)
 
-        listed: mcp_results.ListedDocuments = await read(ctx, corpus, work)
-        return listed
+        return await read(ctx, corpus, work)
 
     @server.tool(annotations=_READ, structured_output=True)
     async def read_document(
@@ -306,10 +302,11 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
     ) -> mcp_results.Page:
         """Read a document's text, from an offset in characters."""
         name = corpus or service.settings.corpus
-        page: mcp_results.Page = await read(
-            ctx, corpus, lambda _, c: reading.document(c, name, document_id, offset, limit)
-        )
-        return page
+
+        def work(_: GraphRAG, connection: Connection) -> mcp_results.Page:
+            return cast(mcp_results.Page, reading.document(connection, name, document_id, offset, limit))
+
+        return await read(ctx, corpus, work)
 
     if "insert" in rights:
 
@@ -327,8 +324,11 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
             """Insert a document, or replace the one of that key. A worker indexes it: see `status`."""
             _require(service, who(ctx), "insert")
             new = Document(content, source_key, title, metadata or {})
-            inserted: mcp_results.Inserted = await read(ctx, corpus, lambda rag, _: rag.insert(new))
-            return inserted
+
+            def work(rag: GraphRAG, _: Connection) -> mcp_results.Inserted:
+                return cast(mcp_results.Inserted, asdict(rag.insert(new)))
+
+            return await read(ctx, corpus, work)
 
     if "curate" in rights:
 
@@ -466,7 +466,7 @@ def _tool_errors() -> Iterator[None]:
         yield
     except Exception as error:
         reason = refusal(error)
-        raise ToolError(reason.message if reason.hint is None else f"{reason.message}. {reason.hint}") from None
+        raise ToolError(reason.sentence) from None
 
 
 def _cut(text: str, length: int = EXCERPT) -> str:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
@@ -14,9 +14,8 @@ from pydantic_core import to_json
 from pg_graphrag.beside.serve import chat
 from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.http_errors import Refusal, ollama_error, refusal
-from pg_graphrag.beside.serve.service import Service, caller_of
+from pg_graphrag.beside.serve.service import Service, Who
 
-Who = Annotated[Caller, Depends(caller_of)]
 Name = Annotated[str, Field(max_length=300)]
 # The version of Ollama whose API this is: clients ask for a least one.
 VERSION = "0.12.0"
@@ -123,9 +122,9 @@ def router(service: Service) -> APIRouter:
         messages = request.messages or []
         if any(message.images for message in messages):
             raise _no_pictures()
-        told = [chat.Message(message.role, message.content or "") for message in messages]
+        conversation = [chat.Message(message.role, message.content or "") for message in messages]
         return await answer(
-            caller, request, told, connection, lambda text: {"message": {"role": "assistant", "content": text}}
+            caller, request, conversation, connection, lambda text: {"message": {"role": "assistant", "content": text}}
         )
 
     @api.post("/generate", response_model=None)
@@ -133,23 +132,23 @@ def router(service: Service) -> APIRouter:
         """Answer a prompt from the documents, with the sources below."""
         if request.images:
             raise _no_pictures()
-        told = [chat.Message("system", request.system)] if request.system else []
+        conversation = [chat.Message("system", request.system)] if request.system else []
         if request.prompt:
-            told.append(chat.Message("user", request.prompt))
-        return await answer(caller, request, told, connection, lambda text: {"response": text})
+            conversation.append(chat.Message("user", request.prompt))
+        return await answer(caller, request, conversation, connection, lambda text: {"response": text})
 
     async def answer(
         caller: Caller,
         request: _Asked,
         messages: list[chat.Message],
         connection: Request,
-        said: Callable[[str], dict[str, Any]],
+        as_field: Callable[[str], dict[str, Any]],
     ) -> Response:
         start = time.monotonic_ns()
         if not messages or (isinstance(request, OllamaGenerate) and not request.prompt):
             # So clients load a model.
             await chat.check_model(service, caller, request.model)
-            return JSONResponse(_line(request.model) | said("") | {"done": True, "done_reason": "load"})
+            return JSONResponse(_line(request.model) | as_field("") | {"done": True, "done_reason": "load"})
         streams = request.stream is not False
         items = await chat.reply(service, caller, request.chat(messages), connection, streams=streams)
 
@@ -157,16 +156,16 @@ def router(service: Service) -> APIRouter:
             try:
                 async for item in items:
                     if isinstance(item, str):
-                        yield to_json(_line(request.model) | said(item) | {"done": False}) + b"\n"
+                        yield to_json(_line(request.model) | as_field(item) | {"done": False}) + b"\n"
                     else:
-                        yield to_json(_line(request.model) | said("") | _end(item, start)) + b"\n"
+                        yield to_json(_line(request.model) | as_field("") | _end(item, start)) + b"\n"
             except Exception as error:
                 yield to_json(ollama_error(refusal(error))) + b"\n"
 
         if streams:
             return StreamingResponse(lines(), media_type="application/x-ndjson", headers={"x-accel-buffering": "no"})
         text, outcome = await chat.whole(items, connection)
-        return JSONResponse(_line(request.model) | said(text) | _end(outcome, start))
+        return JSONResponse(_line(request.model) | as_field(text) | _end(outcome, start))
 
     return api
 

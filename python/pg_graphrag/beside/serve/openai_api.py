@@ -6,17 +6,14 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pg_graphrag.beside.serve import chat
 from pg_graphrag.beside.serve.api import events
-from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.http_errors import Refusal, openai_error, refusal
-from pg_graphrag.beside.serve.service import Service, caller_of
-
-Who = Annotated[Caller, Depends(caller_of)]
+from pg_graphrag.beside.serve.service import Service, Who
 
 
 class Part(BaseModel):

@@ -192,7 +192,7 @@ def keys(connection: Connection, corpus: str, numbers: Sequence[int]) -> list[st
     return [record["source_key"] for record in records]
 
 
-def places(connection: Connection, passages: Sequence[tuple[int | None, str]]) -> list[int | None]:
+def places(connection: Connection, corpus: str, passages: Sequence[tuple[int | None, str]]) -> list[int | None]:
     """Return where each of (document, text) begins in its document, in characters from 0; None where it is not there.
 
     Of a text that stands there twice the first place.
@@ -202,25 +202,13 @@ def places(connection: Connection, passages: Sequence[tuple[int | None, str]]) -
         "SELECT pg_catalog.strpos(d.content, u.text) - 1 AS place"
         "  FROM ROWS FROM (pg_catalog.unnest(%(documents)s::bigint[]), pg_catalog.unnest(%(texts)s::text[]))"
         "       WITH ORDINALITY AS u (document_id, text, number)"
-        "  LEFT JOIN graphrag.documents d ON d.id = u.document_id AND u.text <> ''"
+        "  LEFT JOIN graphrag.documents d ON d.corpus = %(corpus)s AND d.id = u.document_id AND u.text <> ''"
         " ORDER BY u.number",
+        corpus=corpus,
         documents=[document_id for document_id, _ in passages],
         texts=[text for _, text in passages],
     )
     return [None if row["place"] == -1 else row["place"] for row in records]
-
-
-def place(connection: Connection, corpus: str, document_id: int, text: str) -> int | None:
-    """Return where a text begins in a document, in characters from 0; None where it is not there."""
-    records = rows(
-        connection,
-        "SELECT pg_catalog.strpos(d.content, %(text)s) - 1 AS place FROM graphrag.documents d"
-        " WHERE d.corpus = %(corpus)s AND d.id = %(document_id)s",
-        corpus=corpus,
-        document_id=document_id,
-        text=text,
-    )
-    return records[0]["place"] if records and records[0]["place"] >= 0 else None
 
 
 def curations(connection: Connection, corpus: str, before: int | None, limit: int) -> list[dict[str, Any]]:

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
+from fastapi import Depends
 from starlette.requests import Request
 
 from pg_graphrag.beside.client import Answer, GraphRAG
@@ -102,6 +103,9 @@ async def caller_of(request: Request) -> Caller:
     # Asynchronous, or FastAPI runs it in another thread for every request, which takes longer than all its own work.
     caller: Caller = request.scope[CALLER]
     return caller
+
+
+Who = Annotated[Caller, Depends(caller_of)]
 
 
 async def while_connected(request: Request, call: Coroutine[Any, Any, T]) -> T:

@@ -8,8 +8,6 @@ MAX_SELECTED = 20
 MAX_PARTS, MAX_CONCEPTS_EACH = 5, 10
 # Texts of one rerank: what cross-encoders are served in one request.
 MAX_RERANKED = 200
-# Output tokens of an answer, whatever its asker or its form says.
-MAX_ANSWER_TOKENS = 8000
 # Texts that are graded at once, and characters of each that are looked at.
 MAX_GRADED = 8
 MAX_GRADED_CHARACTERS = 2000

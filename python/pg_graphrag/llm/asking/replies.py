@@ -329,12 +329,12 @@ def structured(text: str, cut_off: bool, not_found: str) -> dict[str, Any]:
         if value is None:
             return {"text": not_found, "cut_off": False, "sources": []}
         try:
-            said = json.dumps(_storable(value), ensure_ascii=False, allow_nan=False)
+            answer = json.dumps(_storable(value), ensure_ascii=False, allow_nan=False)
         except ValueError:
             # NaN or a number beyond all bounds, which no jsonb has.
             return None
         numbers = [number for source in sources if (number := _whole(source)) is not None]
-        return {"text": said, "cut_off": False, "sources": numbers}
+        return {"text": answer, "cut_off": False, "sources": numbers}
 
     return _first_of(text, cut_off, "answer is", "gave no answer in the form that was asked for", read)
 

@@ -15,7 +15,6 @@ from pg_graphrag.ground import bounds
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.asking import replies
 from pg_graphrag.llm.asking.length_limits import (
-    MAX_ANSWER_TOKENS,
     MAX_CONCEPTS_EACH,
     MAX_GRADED,
     MAX_GRADED_CHARACTERS,
@@ -132,8 +131,8 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
     schema = arguments.get("schema")
     if schema is not None:
         last += _IN_JSON.format(form=_described(schema))
-    said = _MISSING if schema is None else _MISSING_IN_JSON
-    if missing := said.get(str(arguments.get("missing"))):
+    reminders = _MISSING if schema is None else _MISSING_IN_JSON
+    if missing := reminders.get(str(arguments.get("missing"))):
         last += f"\n\n{missing.format(not_found=not_found)}"
     system = prompts.render(options.prompts, prompt, boundary=boundary, not_found=not_found)
     messages = (
@@ -235,7 +234,7 @@ def _answer_tokens(form: str, context: str, asked: int | None) -> int:
         limit = asked
     elif counted := _WORDS.search(form):
         # A word is a token or two.
-        limit = min(MAX_ANSWER_TOKENS, SENTENCE_TOKENS + 2 * int(counted[1]))
+        limit = min(bounds.MAX_ANSWER_TOKENS, SENTENCE_TOKENS + 2 * int(counted[1]))
     else:
         limit = next((tokens for pattern, tokens in _FORMS if pattern.search(form)), ANSWER_TOKENS)
     return min(limit, SENTENCE_TOKENS + len(context.encode("utf-8", "replace")) // BYTES_PER_TOKEN)

@@ -293,9 +293,9 @@ class Citations:
         if tag in ("", "sup"):
             before = None if blanks and not is_tag else _BEFORE_ABOVE.search(self._recent_output[-MAX_MARK:])
             word = (before["word"] or "").lower() if before else ""
-            # There is no first power.
             # Behind the end of a sentence the next one may begin at once.
             is_joined = bool(word or before is None) and _AFTER_POWER.match(text, match.end())
+            # There is no first power.
             is_power = is_joined or (is_tag and match[2] != "1" and _RAISED.fullmatch(word))
             cites = before is not None and not is_power and not self._square and not self._valid_numbers(mark[0])[1]
             # ² right behind a word is none of ours.

@@ -139,17 +139,17 @@ def _have_what_is_asked_for(query: Query, candidates: list[Sentence]) -> Flags:
     question = query.text.casefold()
     # What was asked before stands first; what follows a question may ask nothing.
     lines = reversed(question.splitlines())
-    wanted = next((wanted for line in lines for asks, wanted in _ASKED_FOR if re.search(asks, line)), None)
-    if wanted is None or not candidates:
+    kind = next((kind for line in lines for asks, kind in _ASKED_FOR if re.search(asks, line)), None)
+    if kind is None or not candidates:
         return np.zeros(len(candidates), np.bool_)
-    if isinstance(wanted, str):
-        return np.array([re.search(wanted, each.text) is not None for each in candidates], np.bool_)
+    if isinstance(kind, str):
+        return np.array([re.search(kind, each.text) is not None for each in candidates], np.bool_)
     chunks = np.array(sorted({each.chunk for each in candidates}), np.int64)
     entities, owners, *_ = graph_of(query).edges_of_chunks(chunks, np.inf)
     names = {
         row["id"]: row["name"]
         for row in graph_of(query).nodes(distinct(entities))
-        if row["type"].casefold() in wanted and row["name"].casefold() not in question
+        if row["type"].casefold() in kind and row["name"].casefold() not in question
     }
     by_chunk: dict[int, list[str]] = {}
     for entity, chunk in zip(entities.tolist(), owners.tolist(), strict=True):
@@ -180,8 +180,8 @@ def _led_to(sentence: Sentence, question: str, candidates: list[Sentence]) -> Sc
 
 def long_enough(candidates: Iterable[Sentence]) -> list[Sentence]:
     """Return the sentences that are neither headings nor labels, or all where there are no others."""
-    given = list(candidates)
-    return [each for each in given if half_words(each.text, 0, len(each.text)) >= MIN_SIZE] or given
+    every = list(candidates)
+    return [each for each in every if half_words(each.text, 0, len(each.text)) >= MIN_SIZE] or every
 
 
 def of_windows(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
-from pg_graphrag.llm.asking.length_limits import MAX_ANSWER_TOKENS
+from pg_graphrag.ground.bounds import MAX_ANSWER_TOKENS, MAX_INSTRUCTIONS
 from pg_graphrag.server.access.moments import A_DATE, is_date
 from pg_graphrag.server.corpus.options import MAX_ANSWER_SECONDS
 
@@ -65,8 +65,6 @@ def _is_shallow(value: Any, levels: int) -> bool:
 
 
 MAX_NAME = 200
-# Characters of what a caller says of how to answer.
-MAX_INSTRUCTIONS = 32_768
 # Levels of a JSON schema.
 MAX_DEPTH = 50
 # Reciprocal rank fusion, where nothing else is said.

@@ -38,8 +38,6 @@ T = TypeVar("T")
 # A phrase of a question that could be an entity has at most this many words (or characters, where words are not spaced).
 MAX_PHRASE_WORDS = 6
 MAX_PHRASE_CHARACTERS = 12
-# Characters of a question.
-MAX_QUESTION = 8192
 # Keywords whose nearest names are searched; exact names are found for all.
 MAX_KEYWORDS = 8
 # Entities and answer types of a question, at most (MiniRAG, arXiv 2501.06713).
@@ -441,9 +439,9 @@ def visible_digest(query: Query) -> str:
 
 def question(text: str | None) -> str:
     """Return a question as it is read; 22023 when it is longer than MAX_QUESTION characters."""
-    if len(text or "") > MAX_QUESTION:
+    if len(text or "") > bounds.MAX_QUESTION:
         raise GraphRAGError(
-            f"the question has {len(text or ''):,} characters, more than {MAX_QUESTION:,}: {bounds.begin(text)}",
+            f"the question has {len(text or ''):,} characters, more than {bounds.MAX_QUESTION:,}: {bounds.begin(text)}",
             hint="Ask a shorter question. A text to be searched belongs into graphrag.documents.",
         )
     return without_stray_invisible((text or "").strip())

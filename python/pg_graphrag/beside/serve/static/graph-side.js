@@ -47,7 +47,7 @@ export function entityList(title, nodes, colorOf, actions) {
   return card(head(title, badge(nodes.length, t("Entities"))), items, more);
 }
 
-export const entityButton = (node, actions) => h("button", { class: "link grow", type: "button", onclick: () => actions.choose(node.id) }, node.name);
+const entityButton = (node, actions) => h("button", { class: "link grow", type: "button", onclick: () => actions.choose(node.id) }, node.name);
 
 // The chosen entity. part: as /api/graph/entities/{id} has it.
 export function entityCard(part, actions, { depth = null, isDrawn }) {

@@ -25,9 +25,17 @@ const meanings = () => ({
   lazy: t("the whole of the documents within a bound of cost"),
 });
 
+function kept() {
+  try {
+    return JSON.parse(localStorage.getItem(key())) ?? {};
+  } catch {
+    return {};
+  }
+}
+
 // Of an address what it says, else what was set last.
 export function current(values) {
-  const saved = values?.has("q") ? Object.fromEntries(values) : JSON.parse(localStorage.getItem(key()) ?? "{}");
+  const saved = values?.has("q") ? Object.fromEntries(values) : kept();
   return Object.fromEntries(Object.entries(USUAL).map(([name, usual]) => [name, saved[name] || usual]));
 }
 
@@ -36,17 +44,17 @@ export const unusual = (settings) => Object.fromEntries(Object.entries(settings)
 
 // The fields of a request. Fails where the filter is no JSON object.
 export function retrieval({ mode, rerank, as_of, prefix, filter }) {
-  let kept = null;
+  let condition = null;
   if (filter) {
     try {
-      kept = JSON.parse(filter);
+      condition = JSON.parse(filter);
     } catch {
-      kept = null;
+      condition = null;
     }
-    if (kept === null || typeof kept !== "object" || Array.isArray(kept)) throw new Error(t("The filter is not a JSON object"));
+    if (condition === null || typeof condition !== "object" || Array.isArray(condition)) throw new Error(t("The filter is not a JSON object"));
   }
-  if (prefix) kept = { ...kept, $source_key: { $prefix: prefix } };
-  return { mode, filter: kept, options: { ...(rerank && { rerank: true }), ...(as_of && { as_of }) } };
+  if (prefix) condition = { ...condition, $source_key: { $prefix: prefix } };
+  return { mode, filter: condition, options: { ...(rerank && { rerank: true }), ...(as_of && { as_of }) } };
 }
 
 // The settings in one line, where they are not the usual ones.

@@ -1,4 +1,4 @@
-"""What a page offers to who begins: names to ask about, without a model."""
+"""What the first screen of the pages offers: names to ask about, without a model."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _THEMES = 4
 _ENTITIES = 12
 
 
-def start(connection: Connection, corpus: str) -> dict[str, Any]:
+def offers(connection: Connection, corpus: str) -> dict[str, Any]:
     """Return {themes, entities, pairs, rerank}, as the caller sees it.
 
     themes: the largest communities {title, names}, as `graph_parts.communities` has them; entities: the most connected ones

@@ -72,7 +72,7 @@ def test_whole_chunks_come_first_and_excerpts_fill_the_rest(module_db: Database,
     assert 900 < parts["tokens"] <= 1000
 
 
-@pytest.mark.parametrize(("mode", "max_tokens"), [("naive", 640), ("hybrid", 1000)])
+@pytest.mark.parametrize(("mode", "max_tokens"), [("naive", 640), ("hybrid", 640)])
 def test_sentences_that_answer_have_room_beside_whole_chunks(
     module_db: Database, corpus: str, mode: str, max_tokens: int
 ) -> None:
@@ -82,6 +82,33 @@ def test_sentences_that_answer_have_room_beside_whole_chunks(
     assert FLIGHT in parts["prompt"]
     assert [chunk["excerpt"] for chunk in parts["chunks"]] == [False, True]
     assert parts["tokens"] <= max_tokens
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "mix", "local"])
+def test_a_short_context_has_little_of_the_graph_where_texts_need_the_room(
+    module_db: Database, corpus: str, mode: str
+) -> None:
+    of_graph = {}
+    for total in (500, 1000, 2000, 4000):
+        parts = context(module_db, corpus, total, mode)
+        assert parts["tokens"] <= total
+        of_graph[total] = len(parts["entities"]) + len(parts["relationships"])
+    assert of_graph[500] == 0
+    assert of_graph[1000] < of_graph[2000] < of_graph[4000]
+    # Without excerpts the text has no use for the room.
+    whole = context(module_db, corpus, 1000, mode, excerpts=False)
+    assert len(whole["entities"]) + len(whole["relationships"]) > of_graph[1000]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "mix", "local"])
+def test_the_graph_has_what_the_texts_leave(module_db: Database, mode: str) -> None:
+    name = searched_corpus(module_db)
+    put(module_db, name, "engine", f"{ANSWER} {FLIGHT}", title="On engines")
+    work(module_db)
+    parts = context(module_db, name, 300, mode)
+    assert parts["entities"]
+    assert parts["relationships"]
+    assert [chunk["excerpt"] for chunk in parts["chunks"]] == [False]
 
 
 def test_without_excerpts_a_chunk_is_there_as_a_whole_or_not_at_all(module_db: Database, corpus: str) -> None:

@@ -27,6 +27,9 @@ from pg_graphrag.text.marks import neutral, neutral_line
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 MAX_REPORTS = 100
+# From so many tokens on entities and relationships have all of their part. Of a smaller context they have the less of it the
+# smaller it is, and what the texts leave: `python -m bench extracts --contexts`.
+WHOLE_GRAPH = 4000
 _CHUNK = ("chunk_id", "document_id", "content", "excerpt", "score", "explain")
 # What a document is called.
 _SOURCE = ("source_key", "title")
@@ -153,6 +156,13 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     for_entities, for_relationships = budgets.graph or _halves(
         total - int(budgets.text or 0) - budgets.reports - argued
     )
+    # Without excerpts, texts may have no use for the room.
+    if budgets.graph and query.options.excerpts and total < WHOLE_GRAPH:
+        overhead_of = _overhead(ranks, set(), places)
+        texts = row_tokens + sum(row.token_count + overhead_of(row) for row in rows)
+        left = total - texts - ranks.count_known("Entities:\nRelationships:\nText:\nReferences:\n")
+        part = min(1.0, max(total / WHOLE_GRAPH, left / (sum(budgets.graph) or 1)))
+        for_entities, for_relationships = int(part * for_entities), int(part * for_relationships)
     entity_lines, entity_tokens = _fit((_entity_line(row, tabled) for row, _ in entities), for_entities, ranks)
     relationships = graph_evidence.relationship_rows(query, evidence.relationships)
     if parts_of.in_order:

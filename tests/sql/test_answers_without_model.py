@@ -132,6 +132,52 @@ def test_a_conversation_is_given_by_what_is_said_at_a_time(module_db: Database) 
     assert "JenniferMoore: Hey Li Hua! Stay hydrated, and stretch. Foam rolling helps, too!" in said(answer)[:3]
 
 
+def test_what_one_says_at_a_time_may_have_several_lines(module_db: Database) -> None:
+    corpus = searched_corpus(module_db)
+    chat = "\n".join(
+        [
+            "Time: 20260106_09:00",
+            "LiHua: Hey Adam! Are there any house rules that I should know about?",
+            "AdamSmith: Sure! The Wi-Fi password is on the fridge.",
+            "",
+            "Please keep noise to a minimum during late hours.",
+            "LiHua: Got it, thanks! I will keep it down.",
+        ]
+    )
+    put_all(module_db, corpus, {"chat": chat})
+    work(module_db)
+    answer, *_ = ask(module_db, "Which house rules does Adam Smith have for late hours?", corpus)
+    rules = "AdamSmith: Sure! The Wi-Fi password is on the fridge. Please keep noise to a minimum during late hours."
+    assert rules in said(answer)
+
+
+VOTES = "\n".join(
+    [
+        "Emily: Who do you think is the most hateable character in Game of Thrones? Vote away!",
+        "Niamh: I always found Joffrey the most hateable character in Game of Thrones by far.",
+        "Orion: Ramsay is the most hateable character in Game of Thrones in my opinion.",
+        "MerrickStone: Cersei is the most hateable character in Game of Thrones, with her manipulative ways.",
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        ("Niamh, and not for Orion", "Niamh: "),
+        ("Orion, and not for Niamh", "Orion: "),
+        ("Merrick Stone, and not for Niamh", "MerrickStone: "),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "What did Emily say?\n"])
+def test_whom_the_question_names_first_is_heard_first(module_db: Database, names: str, first: str, before: str) -> None:
+    corpus = searched_corpus(module_db)
+    put_all(module_db, corpus, {"votes": VOTES})
+    work(module_db)
+    answer, *_ = ask(module_db, f"{before}Who is the most hateable character in Game of Thrones for {names}?", corpus)
+    assert said(answer)[0].startswith(first)
+
+
 @pytest.mark.parametrize(
     ("text", "question", "heading", "found"),
     [

@@ -33,8 +33,9 @@ MAX_CHUNKS = 12
 MIN_SIZE = 8
 # What a place in the ranking costs, and to be of the text of one before. After the first sentence: the weight of the question's
 # words, of those of them that are still open, and what it is worth that a title, or a sentence, has a name from before, or that a
-# sentence has what the question asks for.
+# sentence has what the question asks for. In a conversation: that whom the question names first says it.
 PLACE, SAME_TEXT, ALL_WORDS, OPEN_WORDS, TITLE_LED_TO, LED_TO, ASKED_FOR = 0.05, 0.2, 0.5, 0.5, 0.5, 0.2, 0.25
+SAYS = 0.2
 # Letters of a name that leads on.
 SHORTEST_NAME = 3
 # Sentences say the same that have more than this share of their runs of characters in common.
@@ -43,6 +44,8 @@ SAME_PIECES = 0.7
 # What begins a line of Markdown: of a list, a quotation or a heading.
 _LINE_MARK = re.compile(r"\A(?:[-*+•>|#\s]|\d{1,3}[.)]\s)+")
 _ASKS = re.compile(r"[?？؟]\W*\Z")
+# Who speaks, or what else a line of a conversation is: Time: 20:15.
+_LABEL = re.compile(r"([^\s:：][^:：\n]{0,40})(?::\s|：)")
 _LATIN = "0-9a-z\u00df-\u024f"
 # What English questions ask for, and what has it: a text, or a name of a type.
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
@@ -64,8 +67,8 @@ _ASKED_FOR: tuple[tuple[str, str | frozenset[str]], ...] = (
 class Sentence:
     """A sentence, or what somebody says in a conversation, of the text at a `place` of the ranking.
 
-    `title`: of its document; `asked`: the question before it; `nearness`: of its window; `theme`: where the mode has themes;
-    `start`, `end`: in its chunk.
+    `title`: of its document; `asked`: the question before it; `speaker`: who says it; `nearness`: of its window; `theme`: where
+    the mode has themes; `start`, `end`: in its chunk.
     """
 
     text: str
@@ -74,6 +77,7 @@ class Sentence:
     place: int = 0
     title: str = ""
     asked: str = ""
+    speaker: str = ""
     nearness: float = 0.0
     theme: str = ""
     start: int = 0
@@ -110,6 +114,7 @@ def in_order(query: Query, candidates: list[Sentence], most: int) -> list[Senten
     words, wholes = shared_words(query), [candidate.whole for candidate in candidates]
     shares = words.shares_of_query(wholes)
     base: Scores = np.array([candidate.nearness - PLACE * candidate.place for candidate in candidates])
+    base += SAYS * _says_whom_it_names(query.text.casefold(), candidates)
     asked_for = ASKED_FOR * _have_what_is_asked_for(query, candidates)
     scores, led_to, same_text = base + shares, np.zeros(len(candidates)), np.zeros(len(candidates))
     chosen: list[Sentence] = []
@@ -132,6 +137,29 @@ def in_order(query: Query, candidates: list[Sentence], most: int) -> list[Senten
         same_text += [each.chunk == candidates[best].chunk and each.title != "" for each in candidates]
         scores = base + ALL_WORDS * shares + OPEN_WORDS * words.shares_of_query(wholes) + led_to - SAME_TEXT * same_text
     return chosen
+
+
+def _says_whom_it_names(question: str, candidates: list[Sentence]) -> Flags:
+    """Return which sentences are said by the speaker whom the question names first, (n,)."""
+    names = {each.speaker for each in candidates} - {""}
+    # What was asked before stands first.
+    for line in reversed(question.splitlines()):
+        place = {name: place for name in names if (place := _first_place(name, line)) is not None}
+        if place:
+            return np.array([place.get(each.speaker) == min(place.values()) for each in candidates], np.bool_)
+    return np.zeros(len(candidates), np.bool_)
+
+
+def _first_place(name: str, line: str) -> int | None:
+    """Return where a line names somebody: in full, in one word, or by the first name."""
+    forms = {name.casefold(), name.replace(" ", "").casefold(), name.split()[0].casefold()}
+    found = (_standing(form).search(line) for form in forms if form in line)
+    return min((match.start() for match in found if match), default=None)
+
+
+def _standing(name: str) -> re.Pattern[str]:
+    """Return what finds a name, folded, as words of its own."""
+    return re.compile(rf"(?<![{_LATIN}]){re.escape(name)}(?![{_LATIN}])")
 
 
 def _have_what_is_asked_for(query: Query, candidates: list[Sentence]) -> Flags:
@@ -167,7 +195,7 @@ def _led_to(sentence: Sentence, question: str, candidates: list[Sentence]) -> Sc
     for name in names:
         if len(name) < SHORTEST_NAME or name in question:
             continue
-        stands = re.compile(rf"(?<![{_LATIN}]){re.escape(name)}(?![{_LATIN}])")
+        stands = _standing(name)
         for number, other in enumerate(candidates):
             if other.chunk == sentence.chunk and name != sentence.title.casefold():
                 continue
@@ -185,34 +213,49 @@ def long_enough(candidates: Iterable[Sentence]) -> list[Sentence]:
 
 
 def of_windows(
-    query: Query, windows: Iterable[Row], shown: str, *, number: int, place: int, title: str, theme: str = ""
+    query: Query, windows: Sequence[Row], shown: str, *, number: int, place: int, title: str, theme: str = ""
 ) -> Iterator[Sentence]:
     """Yield the sentences of a chunk's windows, as far as they stand in what is `shown` of it."""
-    is_conversation, before = bool(speakers(shown)), ""
+    name_of, before, speaker = speakers(shown), "", ""
+    for text, start, end, nearness in _units(query, windows, shown, title, in_turns=bool(name_of)):
+        if not (line := readable(text)):
+            continue
+        if name_of and (label := _LABEL.match(text)):
+            speaker = name_of.get(label[1], "")
+        asked = before if _ASKS.search(before) else ""
+        chunk = windows[0]["chunk_id"]
+        yield Sentence(line, number, chunk, place, title, asked, speaker, nearness / 2, theme, start, end)
+        before = line
+
+
+def _units(
+    query: Query, windows: Sequence[Row], shown: str, title: str, *, in_turns: bool
+) -> list[tuple[str, int, int, float]]:
+    """Return (text, start, end, nearness) of the sentences of windows that are `shown`, or of what one says at a time.
+
+    That may have several lines, and be of two windows; what is longer than is shown of a sentence is parted.
+    """
+    units: list[tuple[str, int, int, float]] = []
+    goes_on = False
     for window in windows:
         nearness = window["nearness"]
         if title:
             # What the texts around say of a sentence's subject, its title says.
             nearness -= float(shared_words(query).shares_of_query([window["content"]])[0])
-        for start, end in _parts(window["content"], window["language"], is_conversation):
+        for start, end in _parts(window["content"], window["language"], in_turns):
             text = window["content"][start:end].strip()
             # Of a chunk that is given in excerpts, only these.
-            if text in shown and text != GAP and (line := readable(text)):
-                asked = before if _ASKS.search(before) else ""
-                first = window["start"] + start
-                yield Sentence(
-                    line,
-                    number,
-                    window["chunk_id"],
-                    place,
-                    title,
-                    asked,
-                    nearness / 2,
-                    theme,
-                    first,
-                    first + end - start,
-                )
-                before = line
+            if text not in shown or text == GAP:
+                goes_on = False
+            elif text:
+                first, last = window["start"] + start, window["start"] + end
+                near = nearness
+                if goes_on and not _LABEL.match(text) and len(units[-1][0]) + len(text) < MAX_CHARACTERS:
+                    said, first, _, before = units.pop()
+                    text, near = f"{said} {text}", max(before, nearness)
+                units.append((text, first, last, near))
+                goes_on = in_turns
+    return units
 
 
 def _parts(text: str, language: str, is_conversation: bool) -> Iterable[tuple[int, int]]:

@@ -1,22 +1,24 @@
 """Answers without a model: whether the gold answer stands in the sentences that `ask` gives, and which questions it refuses.
 
-    python -m bench extracts [--data FOLDER] [--unseen FOLDER] [--questions 400] [--sets NAME …] [--contexts 500 1000 2000]
+    python -m bench extracts [--data FOLDER] [--unseen FOLDER] [--questions 400] [--sets NAME …]
+                             [--contexts 500 1000 2000 [--modes NAME …]]
 
-Sets: MuSiQue's dev questions and LiHua-World's, of all chats of its year (`--data`), and the two halves of the MuSiQue questions
-that `unseen` fetches, by the second of which nothing was chosen (`--unseen` names a clone). A question counts where all words of
-its answer, or of another spelling of it, stand in the first three extracts, and in all; `share` is the mean share of these words
-in the first three. Words are compared by their first six letters, without articles and prepositions. Questions answered by yes
-or no are left out: documents do not say that.
+Sets: MuSiQue's dev questions and LiHua-World's, of all chats of its year (`--data`), and the two halves of the questions of
+MuSiQue and HotpotQA that `unseen` fetches, by the second of which nothing was chosen (`--unseen` names a clone). A question
+counts where all words of its answer, or of another spelling of it, stand in the first three extracts, and in all; `share` is the
+mean share of these words in the first three. Words are compared by their first six letters, without articles and prepositions.
+Questions answered by yes or no are left out: documents do not say that.
 
 Second table: what is refused ("The documents do not answer this question."). Unanswerable are LiHua's Null questions, and the
 questions of a set about other documents. Refused answerable ones are to be 2 % at most.
 
-Third table, with `--contexts`: what contexts of so many tokens hold, by `hybrid`. Of each document of the evidence, the words of
+Third table, with `--contexts`: what contexts of so many tokens hold, by each mode. Of each document of the evidence, the words of
 the answers of steps that it has and the context gives of it (all of them where it has none, 0 where it is not there); the share
 of evidence documents that are there; the share of questions all of whose answer's words stand in the prompt.
 """
 
 import argparse
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,9 +31,9 @@ from pg_graphrag.text import prompts
 from bench.data.corpora import documents, kept, made_once, questions, remembered, spread
 from bench.data.fetched import fetched
 from bench.retrieval.crossvalidate import said
-from bench.retrieval.unseen import SAMPLES, Question, musique, parted
+from bench.retrieval.unseen import SAMPLES, Question, hotpotqa, musique, parted
 
-SETS = ("musique", "lihua", "unseen-1", "unseen-2")
+SETS = ("musique", "lihua", "unseen-1", "unseen-2", "hotpot-1", "hotpot-2")
 FIRST = 3
 # Questions about other documents, of each set.
 STRANGERS = 50
@@ -69,11 +71,13 @@ def answered(rag: GraphRAG, asked: Sequence[str]) -> list[list[str] | None]:
     return remembered(["extracts", rag.corpus, list(asked)], lambda: [ask(question) for question in asked])
 
 
-def contexts(rag: GraphRAG, asked: Sequence[Asked], tokens: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def contexts(
+    rag: GraphRAG, asked: Sequence[Asked], mode: str, tokens: int
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """Return of each question the shares of its evidence and of its documents in a context, and whether the answer is there."""
 
     def measured(each: Asked) -> tuple[float, float, float]:
-        context = rag.context(each.question, max_tokens=tokens)
+        context = rag.context(each.question, mode=mode, max_tokens=tokens)
         source = {reference["number"]: reference for reference in context["references"]}
         words_of: dict[str, set[str]] = {}
         for chunk in context["chunks"]:
@@ -88,7 +92,7 @@ def contexts(rag: GraphRAG, asked: Sequence[Asked], tokens: int) -> np.ndarray[t
         count = len(each.evidence)
         return sum(shares) / count, len(shares) / count, 1.0 * (share(each.answers, context["prompt"]) == 1)
 
-    what = ["contexts", rag.corpus, tokens, [each.question for each in asked]]
+    what = ["contexts", rag.corpus, mode, tokens, [each.question for each in asked]]
     return np.array(remembered(what, lambda: [measured(each) for each in asked]))
 
 
@@ -102,24 +106,30 @@ def with_evidence(question: str, answers: list[str], steps: Sequence[str], texts
     return Asked(question, answers, evidence)
 
 
-def of_unseen(url: str, number: int, part: Sequence[Question]) -> tuple[str, list[Asked]]:
-    """Return the corpus of a half of the unseen questions, as `unseen` makes it, and the questions."""
+def of_unseen(url: str, source: str, number: int, part: Sequence[Question]) -> tuple[str, list[Asked]]:
+    """Return the corpus of a half of the unseen questions, as `unseen` makes it, and the questions without yes and no."""
     paragraphs = dict.fromkeys(paragraph for question in part for paragraph in [*question.supporting, *question.others])
     keys = {paragraph: str(place) for place, paragraph in enumerate(paragraphs)}
     texts = [{"source_key": key, "title": title, "content": text} for (title, text), key in keys.items()]
     asked = [
         with_evidence(each.text, list(each.answers), each.steps, {keys[at]: " ".join(at) for at in each.supporting})
         for each in part
+        if not is_yes_or_no(each.answers[0])
     ]
-    return made_once(url, f"bench-unseen-musique-{number}-2-", texts, [], {}), asked
+    return made_once(url, f"bench-unseen-{source}-{number}-2-", texts, [], {}), asked
+
+
+def is_yes_or_no(answer: str) -> bool:
+    return answer.strip(".").lower() in ("yes", "no")
 
 
 def set_of(given: argparse.Namespace, name: str) -> tuple[str, list[Asked], list[str]]:
     """Return the corpus of a set, its questions, and those of them that have no answer."""
-    if name.startswith("unseen"):
+    if name.startswith(("unseen", "hotpot")):
         number = int(name[-1])
-        part = parted(list(musique(fetched(SAMPLES, given.unseen))), 2)[number - 1]
-        return *of_unseen(given.url, number, part), []
+        read, of = (hotpotqa, "hotpotqa") if name.startswith("hotpot") else (musique, "musique")
+        part = parted(list(read(fetched(SAMPLES, given.unseen))), 2)[number - 1]
+        return *of_unseen(given.url, of, number, part), []
     source = "musique" if name == "musique" else "lihua-other"
     texts = {
         document["source_key"]: f"{document.get('title', '')} {document['content']}"
@@ -135,9 +145,7 @@ def set_of(given: argparse.Namespace, name: str) -> tuple[str, list[Asked], list
     if name == "musique":
         return corpus, [asked_of(each) for each in questions(given.data, name)], []
     every = [each for part in ("lihua-jan-jun", "lihua-other") for each in questions(given.data, part)]
-    answerable = [
-        each for each in every if each["type"] != "Null" and each["answer"].strip(".").lower() not in ("yes", "no")
-    ]
+    answerable = [each for each in every if each["type"] != "Null" and not is_yes_or_no(each["answer"])]
     null = [each["question"] for each in every if each["type"] == "Null"]
     return corpus, [asked_of(each) for each in answerable], null
 
@@ -164,9 +172,9 @@ def tables(given: argparse.Namespace) -> Iterator[str]:
                 for kind, kind_asked in (("Null", null), ("of other documents", others))
                 if kind_asked
             }
-            for tokens in given.contexts:
-                figures = " | ".join(said(column) for column in contexts(rag, asked, tokens).T)
-                rows_of_contexts.append(f"| {name} ({len(asked)}) | {tokens:,} | {figures} |")
+            for mode, tokens in itertools.product(given.modes, given.contexts):
+                figures = " | ".join(said(column) for column in contexts(rag, asked, mode, tokens).T)
+                rows_of_contexts.append(f"| {name} ({len(asked)}) | {mode} | {tokens:,} | {figures} |")
         first, whole = (
             np.array(
                 [
@@ -190,8 +198,8 @@ def tables(given: argparse.Namespace) -> Iterator[str]:
     yield from refusals
     if rows_of_contexts:
         yield ""
-        yield "| set (questions) | tokens | evidence | its documents | answer |"
-        yield "|---|---|---|---|---|"
+        yield "| set (questions) | mode | tokens | evidence | its documents | answer |"
+        yield "|---|---|---|---|---|---|"
         yield from rows_of_contexts
 
 
@@ -205,6 +213,7 @@ def main() -> None:
     arguments.add_argument(
         "--contexts", type=int, nargs="*", default=[], metavar="TOKENS", help="measure such contexts, too"
     )
+    arguments.add_argument("--modes", nargs="+", default=["hybrid"], metavar="NAME", help="modes of contexts (hybrid)")
     for line in tables(arguments.parse_args()):
         print(line, flush=True)
 

@@ -69,6 +69,8 @@ def hotpotqa(folder: Path) -> Iterator[Question]:
             item["type"],
             [paragraph for paragraph in paragraphs if paragraph[0] in supporting],
             [paragraph for paragraph in paragraphs if paragraph[0] not in supporting],
+            (item["answer"],),
+            (item["answer"],),
         )
 
 

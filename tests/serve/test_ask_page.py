@@ -121,7 +121,7 @@ def test_an_answer_is_stopped_and_asked_for_again(opened: Open, module_endpoint:
     page.wait_for_selector(".answer button.cite")
     assert page.inner_text("#ask") == "Stop"
     picture(page, "ask-streaming")
-    page.evaluate("window.heading = document.querySelector('.answer h4')")
+    page.evaluate("window.heading = document.querySelector('.answer h3')")
     before = page.inner_text(".answer")
     until(page, f"document.querySelector('.answer').innerText.length > {len(before)}")
     # What has come is not made anew.
@@ -203,7 +203,7 @@ def test_markdown_is_shown_as_such_and_harms_nobody(opened: Open) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     ask(page, MARKDOWN_QUESTION)
     answer = page.locator(".answer")
-    assert answer.locator("h4").inner_text() == "What she wrote"
+    assert answer.locator("h3").inner_text() == "What she wrote"
     assert answer.locator("table th").all_inner_texts() == ["who", "what"]
     assert answer.locator("td strong").inner_text() == "Ada Lovelace"
     assert answer.locator("td .cite").count() == 1

@@ -101,7 +101,7 @@ function build(main) {
   const finder = h("form", { class: "row grow", role: "search", onsubmit: (event) => { event.preventDefault(); seek(event.target.elements.entity.value.trim()).catch(complain); } },
     nameBox({ name: "entity", label: t("Find an entity"), onchoose: (hit) => goTo(hit.id), onhits: light }), h("button", { class: "second" }, t("Find")));
   const toolbar = h("div", { class: "toolbar" }, finder, h("div", { class: "row" }, menu,
-    icon(t("Farther"), "M3 8h10", canvas.zoomOut), icon(t("Closer"), "M3 8h10M8 3v10", canvas.zoomIn), icon(t("Whole graph"), "M8 5.5a2.5 2.5 0 1 0 0 5a2.5 2.5 0 1 0 0-5M8 1v3M8 12v3M1 8h3M12 8h3", canvas.whole), icon(t("Full screen"), "M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4", full)));
+    icon(t("Zoom out"), "M3 8h10", canvas.zoomOut), icon(t("Zoom in"), "M3 8h10M8 3v10", canvas.zoomIn), icon(t("Whole graph"), "M8 5.5a2.5 2.5 0 1 0 0 5a2.5 2.5 0 1 0 0-5M8 1v3M8 12v3M1 8h3M12 8h3", canvas.whole), icon(t("Full screen"), "M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4", full)));
   const drawing = h("div", { class: "canvas", id: "canvas", role: "img", "aria-label": t("Drawing of the graph. The list beside it has the same entities.") });
   const chips = h("div", { id: "groups" });
   const said = h("div", { class: "said small soft", id: "legend", role: "status" });
@@ -184,8 +184,11 @@ async function fail(error, wanted) {
   frame.menu.replaceChildren();
   const isGone = error.code === "02000";
   frame.said.replaceChildren(isGone ? h("span", { role: "alert" }, wanted.kind === "path" ? t("There is no such path.") : t("This is not in the graph, or no longer.")) : refusal(error, () => open(read(place()))));
-  const unknown = isGone && wanted.kind === "path" ? await side.unknownNames(wanted.source, wanted.target).catch(() => []) : [];
-  frame.list.replaceChildren(side.trail([t("Overview"), address("graph")], [titleOf(wanted)]), ...(unknown.length ? [h("div", { class: "card" }, unknown)] : []), side.pathForm(wanted.source, wanted.target, wanted.kind === "path"));
+  const trail = side.trail([t("Overview"), address("graph")], [titleOf(wanted)]);
+  frame.list.replaceChildren(trail, side.pathForm(wanted.source, wanted.target, wanted.kind === "path"));
+  if (!isGone || wanted.kind !== "path") return;
+  const unknown = await side.unknownNames(wanted.source, wanted.target).catch(() => []);
+  if (unknown.length) trail.after(h("div", { class: "card" }, unknown));
 }
 
 const titleOf = ({ kind, id }) => ({ __proto__: null, path: t("Path"), why: t("Why?"), entity: t("Entity"), community: t("Community"), type: id })[kind] ?? t("Overview");

@@ -32,7 +32,6 @@ ARGUMENTS = (
 READER = "token-of-who-may-read"
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 JAPANESE = "東京タワーは1958年に完成した。高さは333メートルである。設計者は内藤多仲である。"
-AUDIT = Path(__file__).with_name("audit.js").read_text()
 Open = Callable[..., Any]
 
 

@@ -15,11 +15,11 @@ import pytest
 from pg_graphrag.beside.serve.callers import Caller
 
 from tests.runtime.cluster import Database
+from tests.runtime.npm import node_modules
 from tests.serve.pages import CHROMIUM
 from tests.serve.serving import TOKEN, Serving, callers, serving
 
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
-NODE_CACHE = Path("~/.cache/pg_graphrag/node").expanduser()
 NODE_PACKAGES = ("@redocly/cli@2", "openapi-typescript@7", "openapi-fetch@0", "typescript@5")
 
 
@@ -187,21 +187,6 @@ def test_readiness_asks_the_database(server: Serving, module_db: Database, monke
         assert len(asked) == 1
 
 
-@pytest.fixture(scope="module")
-def node() -> Path:
-    """A folder with the packages of NODE_PACKAGES, kept between runs."""
-    if shutil.which("npm") is None:
-        pytest.skip("no npm here")
-    folder = NODE_CACHE / re.sub(r"[^\w.]+", "-", " ".join(NODE_PACKAGES)).strip("-")
-    if not (folder / "node_modules").is_dir():
-        folder.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *NODE_PACKAGES]
-        if subprocess.run(command, capture_output=True, timeout=300, check=False).returncode:
-            shutil.rmtree(folder)
-            pytest.skip("npm cannot install here")
-    return folder
-
-
 CLIENT = """
 import createClient from "openapi-fetch";
 import type { paths } from "./api.d.ts";
@@ -216,14 +201,14 @@ console.log(JSON.stringify({ first, code, error: error ?? null }));
 """
 
 
-def test_a_typescript_client_is_made_from_it(
-    server: Serving, description: dict[str, Any], node: Path, tmp_path: Path
-) -> None:
+@pytest.mark.skipif(shutil.which("node") is None, reason="no Node here")
+def test_a_typescript_client_is_made_from_it(server: Serving, description: dict[str, Any], tmp_path: Path) -> None:
+    packages = node_modules(*NODE_PACKAGES)
     (tmp_path / "openapi.json").write_text(json.dumps(description))
     (tmp_path / "client.ts").write_text(CLIENT)
     (tmp_path / "package.json").write_text('{"type": "module"}')
-    (tmp_path / "node_modules").symlink_to(node / "node_modules")
-    programs = node / "node_modules/.bin"
+    (tmp_path / "node_modules").symlink_to(packages)
+    programs = packages / ".bin"
 
     def run(*command: str | Path) -> str:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)

@@ -13,20 +13,7 @@ from pg_graphrag.beside.client import Document
 from pg_graphrag.beside.readers import read
 
 from tests.runtime.cluster import POSTGRES, PROJECT, Database, Runtime
-from tests.serve.pages import (
-    AUDIT,
-    IN_CHROMIUM,
-    JAPANESE,
-    QUESTION,
-    READER,
-    Open,
-    Spent,
-    drawn,
-    picture,
-    says,
-    until,
-    wait,
-)
+from tests.serve.pages import IN_CHROMIUM, JAPANESE, QUESTION, READER, Open, Spent, drawn, picture, says, until, wait
 from tests.serve.serving import TOKEN, Serving
 from tests.sql.asking import ANSWER
 from tests.sql.ingest import put
@@ -249,7 +236,11 @@ def test_files_are_uploaded_and_their_progress_shown(opened: Open, module_db: Da
     page.set_input_files("#files", files)
     page.wait_for_selector("#sent .error:has-text('no reader')")
     page.wait_for_selector("#progress:has-text('2 pending')")
+    page.wait_for_selector("#sent [role=status]:has-text('3 of 3 files: 2 new')")
+    page.click("#sent summary")
     assert "塔.txt: 1 new" in page.inner_text("#sent")
+    # The newest stand first.
+    assert page.locator("#documents .link").all_inner_texts()[-2:] == ["塔", "Plan"]
     picture(page, "upload")
     module_db.execute("CALL graphrag.process_jobs()")
     page.wait_for_selector("#progress:has-text('2 indexed')")
@@ -290,36 +281,38 @@ def test_keys_do_what_the_mouse_does(opened: Open) -> None:
     assert page.is_visible("#keys")
 
 
-def test_dark_on_a_phone(opened: Open) -> None:
-    page = opened(viewport={"width": 390, "height": 780}, color_scheme="dark", has_touch=True)
-    page.fill("#question", "Who broke Enigma?")
-    page.click("#search")
-    page.wait_for_selector(".hits li")
-    picture(page, "phone")
-    for view in ("ask", "graph", "documents", "curation"):
-        page.click(f"[data-view={view}]")
-        page.wait_for_timeout(400)
-        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert wide <= 0, view
-        picture(page, f"phone-{view}")
+def test_the_theme_is_the_systems_until_one_is_chosen(opened: Open) -> None:
+    page = opened(color_scheme="dark")
     back = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert max(int(part) for part in back.removeprefix("rgb(").removesuffix(")").split(",")) < 60
     page.click("#theme")
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_controls_have_names_and_texts_stand_out(opened: Open, scheme: str) -> None:
-    page = opened(color_scheme=scheme)
-    page.fill("#question", "Who broke Enigma?")
+def test_markdown_of_documents_is_shown_as_such_with_its_sentence_lit(opened: Open, module_db: Database) -> None:
+    module_db.execute("SELECT graphrag.create_corpus('written', '{\"communities\": false}')")
+    text = (
+        "# Kestrel\n\nThe **Kestrel** engine burns methane, as `burn(a || b)` says.\n\n| who | what |\n| --- | --- |\n"
+        "| Ann Lee | tested the Kestrel engine in May |\n\n```sql\nSELECT 2**3 | 4;\n```\n\n| no table |"
+    )
+    put(module_db, "written", "plan", text)
+    module_db.execute("CALL graphrag.process_jobs()")
+    page = opened()
+    page.select_option("#corpus", "written")
+    page.fill("#question", "Who tested the Kestrel engine in May?")
     page.click("#search")
     page.wait_for_selector(".hits li")
-    for view in ("ask", "graph", "documents", "curation"):
-        page.click(f"[data-view={view}]")
-        page.wait_for_timeout(500)
-        problems = page.evaluate(AUDIT)
-        assert problems["nameless"] == [], view
-        assert problems["faint"] == [], view
+    assert "|" not in page.inner_text(".hits mark") and "```" not in page.inner_text(".hits")
+    page.click(".hits .title >> nth=0")
+    panel = page.locator("#panel .text")
+    assert panel.locator("strong, code").all_inner_texts() == ["Kestrel", "burn(a || b)"]
+    assert panel.locator("tr").all_inner_texts() == ["who\twhat", "Ann Lee\ttested the Kestrel engine in May"]
+    assert panel.locator("td mark").all_inner_texts() == ["Ann Lee", "tested the Kestrel engine in May"]
+    assert panel.locator("pre").inner_text() == "SELECT 2**3 | 4;"
+    assert panel.locator(".heading").inner_text() == "Kestrel"
+    assert "| no table |" in panel.inner_text() and "```" not in panel.inner_text()
+    page.reload()
+    page.wait_for_selector("#panel td mark")
 
 
 def test_texts_of_documents_are_never_markup(opened: Open, module_db: Database) -> None:

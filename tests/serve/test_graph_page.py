@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.runtime.cluster import Database
-from tests.serve.pages import AUDIT, IN_CHROMIUM, READER, Open, drawn, labels, picture, says, until, wait
+from tests.serve.pages import IN_CHROMIUM, READER, Open, drawn, labels, picture, says, until, wait
 from tests.serve.serving import Serving
 from tests.sql.ingest import put
 
@@ -100,7 +100,87 @@ def test_names_are_completed_by_keys_and_found_ones_light_up(opened: Open) -> No
     assert [one["text"] for one in labels(page) if not one["isDim"]] == ["Enigma", "Enigma machine"]
     page.reload()
     page.wait_for_selector("#side .card:has(h3:text-is('Found'))")
-    assert page.evaluate(AUDIT) == {"nameless": [], "faint": []}
+
+
+def test_a_hub_says_how_much_of_it_is_drawn_and_listed_and_shows_more(
+    opened: Open, explored: Serving, module_db: Database
+) -> None:
+    module_db.execute("SELECT graphrag.create_corpus('hub', '{\"communities\": false}')")
+    names = [
+        f"{first}{last}"
+        for first in ("Ada", "Bel", "Cor", "Dan", "Eva", "Fin", "Gus", "Hal")
+        for last in "bdfgklmnprst"
+    ]
+    for name in names:
+        put(
+            module_db,
+            "hub",
+            name,
+            f"{name.title()}son Lindqvist works for Kestrel Industries. {name.title()}son Lindqvist lives in {name.title()}burg.",
+        )
+    module_db.execute("CALL graphrag.process_jobs()")
+    page = opened()
+    page.goto(f"{page.url.split('#')[0]}#/hub/graph/entity?name=Kestrel Industries")
+    says(page, "Kestrel Industries and 60 of ")
+    page.wait_for_selector("#chosen:has-text('The 60 strongest are listed.')")
+    page.click("#chosen button:text-is('Show more')")
+    page.wait_for_selector("#chosen:has-text('strongest are listed')", state="detached")
+    count = page.locator("#chosen li").count()
+    assert count >= len(names)
+    page.click("#legend button:text-is('Show more')")
+    says(page, f"Kestrel Industries and {count} entities around it.")
+    assert "limit=150" in page.url
+    page.click(".step:text-is('2')")
+    says(page, "Kestrel Industries and 150 of ")
+    # Neighbors of its own leave room for those behind.
+    with explored.client() as client:
+        (hub,) = client.get("/api/graph/names", params={"corpus": "hub", "text": "Kestrel Industries"}).json()
+        query = {"corpus": "hub", "depth": 2, "limit": 60}
+        part = client.get(f"/api/graph/entities/{hub['id']}", params=query).json()
+    assert len(part["nodes"]) == 61 < part["total"]
+    assert sum(node["hop"] == 2 for node in part["nodes"]) >= 20
+
+
+def test_fingers_choose_pan_pinch_and_drag(opened: Open) -> None:
+    page = opened("graph", viewport={"width": 375, "height": 740}, has_touch=True, is_mobile=True)
+    drawn(page)
+    box = page.locator("#canvas").bounding_box()
+    client = page.context.new_cdp_session(page)
+
+    def places() -> dict[str, tuple[float, float]]:
+        return {one["text"]: (box["x"] + one["x"], box["y"] + one["y"]) for one in labels(page)}
+
+    def move(fingers: list[tuple[float, float]], to: list[tuple[float, float]]) -> None:
+        for step in range(9):
+            points = [
+                {"x": x + (end_x - x) * step / 8, "y": y + (end_y - y) * step / 8, "id": number}
+                for number, ((x, y), (end_x, end_y)) in enumerate(zip(fingers, to, strict=True))
+            ]
+            kind = "touchMove" if step else "touchStart"
+            client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        client.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        page.wait_for_timeout(600)
+
+    page.touchscreen.tap(*places()["Alan Turing"])
+    page.wait_for_selector("#chosen h3:text-is('Alan Turing')")
+    before = places()
+    corner = (box["x"] + 4, box["y"] + 4)
+    move([corner], [(corner[0] + 40, corner[1] + 30)])
+    panned = places()
+    turing = (panned["Alan Turing"][0] - before["Alan Turing"][0], panned["Alan Turing"][1] - before["Alan Turing"][1])
+    assert abs(turing[0] - 40) < 5 and abs(turing[1] - 30) < 5
+    page.click("[aria-label='Whole graph']")
+    page.wait_for_timeout(800)
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    near = [(middle[0] - 20, middle[1]), (middle[0] + 20, middle[1])]
+    count = len(places())
+    move(near, [(middle[0] - 90, middle[1]), (middle[0] + 90, middle[1])])
+    assert len(places()) < count
+    page.click("[aria-label='Whole graph']")
+    page.wait_for_timeout(800)
+    move([places()["Alan Turing"]], [(box["x"] + 150, box["y"] + 90)])
+    moved = places()["Alan Turing"]
+    assert abs(moved[0] - box["x"] - 150) < 12 and abs(moved[1] - box["y"] - 90) < 12
 
 
 def test_a_node_expands_in_place_and_is_dragged(opened: Open) -> None:

@@ -209,6 +209,7 @@ def router(service: Service) -> APIRouter:
             "csrf": own.csrf if own is not None else None,
             "version": __version__,
             "max_upload": limits.upload,
+            "max_question": MAX_QUESTION,
         }
 
     @api.get("/corpora", tags=["corpora"], **_of(list[replies.CorpusName]))
@@ -402,7 +403,7 @@ def router(service: Service) -> APIRouter:
         name = corpus or service.settings.corpus
         return await service.read(caller, corpus, lambda _, c: reading.verdicts(c, name, before, limit))
 
-    @api.get("/graph", tags=["graph"], **_of(replies.Graph))
+    @api.get("/graph", tags=["graph"], **_of(replies.Overview))
     async def overview(
         caller: Who,
         corpus: Corpus = None,
@@ -470,7 +471,7 @@ def router(service: Service) -> APIRouter:
         caller: Who,
         entity_id: Number,
         corpus: Corpus = None,
-        limit: Annotated[int, Query(ge=1, le=500)] = 60,
+        limit: Annotated[int, Query(ge=1, le=graph_parts.MAX_DESCRIBED)] = 60,
         depth: Annotated[int, Query(ge=1, le=3, description="Relationships on the way, at most.")] = 1,
     ) -> dict[str, Any]:
         """Return an entity with its strongest relationships."""

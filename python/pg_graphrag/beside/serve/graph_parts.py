@@ -5,6 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 from pg_graphrag.beside.client import GraphRAG
+from pg_graphrag.beside.client.results import Neighbor
 from pg_graphrag.beside.serve.caller_database import Connection
 from pg_graphrag.beside.serve.reading import rows
 from pg_graphrag.ground.errors import GraphRAGError
@@ -28,7 +29,7 @@ _DESCRIBED = f"{_NODE}, n.description"
 
 def overview(connection: Connection, corpus: str, limit: int, community: int | None, type: str | None = None) -> Graph:
     """Return the most connected entities with their community of the coarsest level, or those of a community with the one
-    within it. `type`: only those of a type that are in no such community, as `map_of` groups them.
+    within it. `type`: only those of a type that are in no such community, as `map_of` groups them; `total` counts them.
 
     Without descriptions where more than `MAX_DESCRIBED` are asked for.
     """
@@ -36,12 +37,14 @@ def overview(connection: Connection, corpus: str, limit: int, community: int | N
     # Who is in a community is known only afterwards.
     read = limit if type is None else MAX_COUNTED
     nodes = _nodes(connection, corpus, community, read, _DESCRIBED if is_described and type is None else _NODE, type)
+    total = None
     if type is not None:
         home = _communities(connection, corpus, None, community)
-        nodes = [node for node in nodes if node["id"] not in home][:limit]
+        members = [node for node in nodes if node["id"] not in home]
+        nodes, total = members[:limit], len(members)
         if is_described:
             _describe(connection, corpus, nodes)
-    return _with_edges(connection, corpus, nodes, parent=community, is_described=is_described)
+    return {"total": total} | _with_edges(connection, corpus, nodes, parent=community, is_described=is_described)
 
 
 def _nodes(
@@ -233,7 +236,7 @@ def _names(connection: Connection, corpus: str, communities: list[int]) -> dict[
 def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int, depth: int = 1) -> Graph:
     """Return an entity, and those within `depth` relationships of it, nearest and strongest first, with what is among them.
 
-    `hop` of a node is its distance.
+    `hop` of a node is its distance. `total` counts all that are so near, of which `limit` are there, some of each distance.
 
     Raises
     ------
@@ -248,7 +251,7 @@ def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int, de
     )
     if not records:
         raise GraphRAGError(f"there is no entity {entity_id}", sqlstate="02000")
-    near = rag.neighbors(records[0]["name"], depth)[:limit]
+    near = rag.neighbors(records[0]["name"], depth)
     nodes = [
         {
             "id": n.entity_id,
@@ -258,9 +261,29 @@ def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int, de
             "description": n.description,
             "hop": n.hop,
         }
-        for n in near
+        for n in _of_each_distance(near, limit)
     ]
-    return {"entity": records[0]} | _with_edges(connection, rag.corpus, [records[0] | {"hop": 0}, *nodes])
+    return {"entity": records[0], "total": len(near)} | _with_edges(
+        connection, rag.corpus, [records[0] | {"hop": 0}, *nodes]
+    )
+
+
+def _of_each_distance(near: list[Neighbor], limit: int) -> list[Neighbor]:
+    """Return `limit` neighbors in their order: half of the room for the nearest, half of the rest for those behind, and so on;
+    each with the one that led to it. Else a hub's own neighbors would leave no room for any other.
+    """
+    kept: dict[tuple[str, ...], Neighbor] = {}
+    last = max((row.hop for row in near), default=0)
+    for hop in range(1, last + 1):
+        level = [row for row in near if row.hop == hop and (hop == 1 or tuple(row.path[:-1]) in kept)]
+        room = limit - len(kept)
+        kept |= {tuple(row.path): row for row in level[: room if hop == last else (room + 1) // 2]}
+    for row in near:
+        if len(kept) >= limit:
+            break
+        if row.hop == 1 or tuple(row.path[:-1]) in kept:
+            kept[tuple(row.path)] = row
+    return [row for row in near if tuple(row.path) in kept]
 
 
 def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Graph:

@@ -29,6 +29,7 @@ class Session(BaseModel):
     csrf: str | None
     version: str
     max_upload: int
+    max_question: int
 
 
 class CorpusName(BaseModel):
@@ -218,10 +219,17 @@ class Graph(BaseModel):
     edges: list[Edge]
 
 
+class Overview(Graph):
+    """The most connected entities. `total`: of a type, how many there are."""
+
+    total: int | None
+
+
 class EntityGraph(Graph):
-    """An entity, and what it has relationships with."""
+    """An entity, and what it has relationships with. `total`: how many entities are as near."""
 
     entity: Node
+    total: int
 
 
 class PathGraph(Graph):

@@ -43,6 +43,7 @@ SAME_PIECES = 0.7
 
 # What begins a line of Markdown: of a list, a quotation or a heading.
 _LINE_MARK = re.compile(r"\A(?:[-*+•>|#\s]|\d{1,3}[.)]\s)+")
+_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
 _ASKS = re.compile(r"[?？؟]\W*\Z")
 # Who speaks, or what else a line of a conversation is: Time: 20:15.
 _LABEL = re.compile(r"([^\s:：][^:：\n]{0,40})(?::\s|：)")
@@ -274,7 +275,7 @@ def _say_the_same(text: str, other: str) -> bool:
 
 def readable(text: str) -> str:
     """Return a text as a line of a list, without citations of its own; "" for one without a letter or digit."""
-    line = without_citations(" ".join(_LINE_MARK.sub("", text).split())).strip()
+    line = without_citations(" ".join(_LINE_MARK.sub("", _FENCE.sub("", text)).split())).strip()
     if not any(character.isalnum() for character in line):
         return ""
     return line if len(line) <= MAX_CHARACTERS else f"{line[: MAX_CHARACTERS - 1].rstrip()}{GAP}"

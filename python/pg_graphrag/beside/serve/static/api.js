@@ -2,7 +2,7 @@
 
 import { t } from "./i18n.js";
 
-export const session = { corpus: null, may: [], modes: [], csrf: null, max_upload: 0 };
+export const session = { corpus: null, may: [], modes: [], csrf: null, max_upload: 0, max_question: Infinity };
 
 export class Refused extends Error {
   constructor(status, { message, detail = message, hint, code } = {}) {

@@ -135,10 +135,13 @@ $("#theme").addEventListener("click", () => {
 $("#language").value = i18n.language;
 $("#language").addEventListener("change", ({ target }) => { localStorage.setItem("language", target.value); location.reload(); });
 $("#help").addEventListener("click", () => $("#keys").showModal());
+// Who speaks to the computer presses such keys unawares.
+$("#single").checked = localStorage.getItem("single keys") !== "off";
+$("#single").addEventListener("change", ({ target }) => localStorage.setItem("single keys", target.checked ? "on" : "off"));
 addEventListener("keydown", (event) => {
   if (event.key === "Escape" && close()) return;
   const isTyping = event.target.closest?.("input, textarea, select, dialog");
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (isTyping || !$("#single").checked || event.ctrlKey || event.metaKey || event.altKey) return;
   const view = { 1: "ask", 2: "graph", 3: "documents", 4: "curation" }[event.key];
   if (view) go(...(view === "ask" && current !== ask ? ask.last() : [view]));
   else if (event.key === "/") { event.preventDefault(); if (current !== ask) go(...ask.last()); setTimeout(() => $("#question")?.focus()); }

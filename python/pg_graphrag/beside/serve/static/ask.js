@@ -56,10 +56,11 @@ function composer(page, query) {
   text.value = query ?? "";
   const line = h("span", { class: "soft small", id: "set" }, preferences.summary(settings));
   const fields = h("div", { class: "fields" });
+  const long = h("p", { class: "error small", role: "alert" });
   offered().then(({ rerank }) => fields.replaceChildren(...preferences.form(settings, { canRerank: rerank, change: () => { line.textContent = preferences.summary(settings); } }).filter(Boolean),
     h("button", { class: "second small", type: "button", id: "context", onclick: () => search("context") }, t("Show what a model would read"))));
   const form = h("form", { class: "composer", onsubmit: (event) => { event.preventDefault(); send(); } },
-    h("div", { class: "box" }, text, h("div", { class: "row" },
+    h("div", { class: "box" }, text, long, h("div", { class: "row" },
       h("details", { class: "settings small" }, h("summary", {}, t("Settings")), fields), line, h("span", { class: "grow" }),
       h("button", { id: "search", class: "second", type: "button", title: t("Passages as they stand in the documents (Ctrl+Enter)"), onclick: () => search() }, t("Search")),
       h("button", { id: "ask" }, t("Ask")))));
@@ -70,6 +71,9 @@ function composer(page, query) {
   function fit() {
     text.style.height = "auto";
     text.style.height = `${Math.min(text.scrollHeight + 2, innerHeight / 3)}px`;
+    // Said once, and not with each letter.
+    const problem = [...text.value].length > session.max_question ? t("The question is too long: at most {count} characters are read.", { count: session.max_question }) : "";
+    if (long.textContent !== problem) long.textContent = problem;
   }
 
   function keys(event) {
@@ -86,7 +90,7 @@ function composer(page, query) {
       return;
     }
     const question = text.value.trim();
-    if (!question || !isValid()) return;
+    if (!isValid()) return;
     text.value = "";
     $(".settings", form).open = false;
     fit();
@@ -95,10 +99,14 @@ function composer(page, query) {
 
   function search(show) {
     const q = text.value.trim();
-    if (q && isValid()) go("search", [], { q, ...preferences.unusual(settings), show });
+    if (isValid()) go("search", [], { q, ...preferences.unusual(settings), show });
   }
 
   function isValid() {
+    if (!text.value.trim() || long.textContent) {
+      text.focus();
+      return false;
+    }
     try {
       preferences.retrieval(settings);
       return true;

@@ -3,7 +3,7 @@
 import { get, post, remove, session } from "./api.js";
 import { $, complain, fill, h, refill, toast } from "./dom.js";
 import { mayCurate } from "./graph-edit.js";
-import { t, tn } from "./i18n.js";
+import { language, t, tn } from "./i18n.js";
 import { address } from "./router.js";
 
 export async function view(main) {
@@ -19,7 +19,7 @@ async function changes() {
   const made = await get("/api/curations");
   return made.length ? h("table", {}, h("tbody", {}, made.map((one) => h("tr", { class: one.undone_at ? "undone" : null },
     h("td", {}, h("div", {}, told(one.kind, one.arguments)), ...details(one.arguments)),
-    h("td", { class: "small soft" }, `${one.made_by}, ${new Date(one.made_at).toLocaleString()}`),
+    h("td", { class: "small soft" }, `${one.made_by}, ${new Date(one.made_at).toLocaleString(language)}`),
     h("td", {}, one.undone_at ? h("span", { class: "badge" }, t("undone")) : mayCurate() ? h("button", { class: "second small", type: "button", "aria-label": t("Undo change {number}", { number: String(one.id) }), onclick: () => undo(one.id, corpus) }, t("Undo")) : null)))))
     : h("p", { class: "soft" }, t("Nobody has changed anything."));
 }

@@ -5,6 +5,7 @@ import { $, complain, h } from "./dom.js";
 import { t } from "./i18n.js";
 import { place, remember } from "./router.js";
 import { nearest } from "./sentences.js";
+import { written } from "./written.js";
 
 // Characters of the text in an address.
 const LONGEST_TEXT = 300;
@@ -23,9 +24,8 @@ export async function open(id, { chunk = "", sought = "" } = {}) {
       if (offset !== null) part = await get(`/api/documents/${id}`, { offset: Math.max(0, offset - 20000) });
     }
     if (turn !== turns) return;
-    show(part, chunk, sought);
+    const text = show(part, chunk, sought) || chunk;
     const { view, parts, values } = place();
-    const text = $("#sentence")?.textContent ?? chunk;
     if (view !== "document") remember(view, parts, { ...Object.fromEntries(values), document: id, text: text.slice(0, LONGEST_TEXT) }, { isNew: values.get("document") !== String(id) });
   } catch (error) {
     if (turn === turns) complain(error);
@@ -45,23 +45,12 @@ export function close() {
   return true;
 }
 
+// Gives the sentence that is marked, or "".
 function show(part, chunk, sought) {
   const panel = $("#panel");
   const start = chunk ? part.content.indexOf(chunk) : -1;
   const sentence = start >= 0 ? nearest(chunk, sought) : null;
-  const text = h("div", { class: "text", lang: part.metadata?.language });
-  if (start < 0) text.append(...lines(part.content));
-  else {
-    const within = h("span", { class: "chunk" });
-    if (sentence) {
-      within.append(
-        ...lines(chunk.slice(0, sentence.start)),
-        h("mark", { id: "sentence", tabindex: "-1" }, chunk.slice(sentence.start, sentence.end)),
-        ...lines(chunk.slice(sentence.end)),
-      );
-    } else within.append(...lines(chunk));
-    text.append(...lines(part.content.slice(0, start)), within, ...lines(part.content.slice(start + chunk.length)));
-  }
+  const text = h("div", { class: "text", lang: part.metadata?.language }, written(part.content, start < 0 ? null : { start, end: start + chunk.length }, sentence && { start: start + sentence.start, end: start + sentence.end }));
   const go = async (offset) => {
     const turn = (turns += 1);
     const other = await get(`/api/documents/${part.document_id}`, { offset });
@@ -76,9 +65,5 @@ function show(part, chunk, sought) {
   panel.hidden = false;
   panel.focus({ preventScroll: true });
   ($("#sentence", panel) ?? $(".chunk", panel))?.scrollIntoView({ block: "center" });
-}
-
-// Text nodes, with headings of Markdown in bold.
-function lines(text) {
-  return text.split(/(^#{1,6} .*$)/m).filter(Boolean).map((part) => (/^#{1,6} /.test(part) ? h("span", { class: "heading" }, part.replace(/^#+ /, "")) : part));
+  return sentence?.text ?? "";
 }

@@ -3,12 +3,14 @@
 import { get, post, progress, session, upload } from "./api.js";
 import { $, complain, fill, h, refill, refusal, toast } from "./dom.js";
 import { open } from "./document.js";
-import { t, tn } from "./i18n.js";
+import { language, t, tn } from "./i18n.js";
 import { remember } from "./router.js";
 
 // Bytes of one request: files go in several, so that the bar moves.
 const BATCH = 8 << 20;
 const PAGE = 50;
+// As they are listed at first: the newest on top.
+const USUAL = { sort: "number", descending: true };
 const STATES = ["indexed", "pending", "failed", "retracted"];
 // Milliseconds until a stream that ended while documents are pending is asked for again.
 const PAUSE = 1000;
@@ -19,16 +21,20 @@ const stateWord = (state) => ({ indexed: t("indexed"), pending: t("pending"), fa
 
 export async function view(main, { values }) {
   const may = session.may.includes("insert");
-  const shown = { find: values.get("find") ?? "", status: values.get("status") ?? "", sort: values.get("sort") || "number", descending: values.get("descending") === "true", page: Number(values.get("page")) || 1 };
+  const shown = { find: values.get("find") ?? "", status: values.get("status") ?? "", sort: values.get("sort") || USUAL.sort, descending: (values.get("descending") ?? String(!values.has("sort"))) === "true", page: Number(values.get("page")) || 1 };
   const chosen = new Set();
   const filter = h("input", { type: "search", placeholder: t("Key or title"), "aria-label": t("Key or title"), value: shown.find, oninput: () => { clearTimeout(typing); typing = setTimeout(() => show({ find: filter.value, page: 1 }), 250); } });
   const status = h("select", { "aria-label": t("Status"), onchange: () => show({ status: status.value, page: 1 }) }, h("option", { value: "" }, t("All states")), STATES.map((state) => h("option", { value: state }, stateWord(state))));
   status.value = shown.status;
+  // Where there is no room for the columns.
+  const order = h("select", { class: "narrow", "aria-label": t("Order"), onchange: () => { const [sort, way] = order.value.split(" "); show({ sort, descending: way === "down", page: 1 }); } },
+    [["number down", t("Newest first")], ["title up", t("By title")], ["size down", t("Largest first")], ["changed down", t("Changed last")]].map(([value, text]) => h("option", { value }, text)));
+  order.value = `${shown.sort} ${shown.descending ? "down" : "up"}`;
   const actions = h("div", { class: "row", id: "actions", hidden: true });
   main.replaceChildren(h("div", { class: "column" },
     may ? h("section", { "aria-label": t("Upload") }, dropZone(), h("div", { id: "sent" })) : "",
-    h("div", { id: "progress", class: "card", role: "status" }),
-    h("div", { class: "row" }, h("h1", { class: "grow" }, t("Documents")), status, filter),
+    h("div", { id: "progress", class: "card" }),
+    h("div", { class: "row head" }, h("h1", { class: "grow" }, t("Documents")), order, status, filter),
     actions,
     h("div", { id: "documents" })));
   const refresh = () => refill($("#documents"), list);
@@ -37,7 +43,8 @@ export async function view(main, { values }) {
 
   async function show(change, isNew = !("find" in change)) {
     Object.assign(shown, change);
-    remember("documents", [], { ...shown, sort: shown.sort === "number" ? null : shown.sort, descending: shown.descending || null, page: shown.page > 1 ? shown.page : null }, { isNew });
+    const isUsual = shown.sort === USUAL.sort && shown.descending === USUAL.descending;
+    remember("documents", [], { ...shown, sort: isUsual ? null : shown.sort, descending: isUsual ? null : shown.descending, page: shown.page > 1 ? shown.page : null }, { isNew });
     chosen.clear();
     await refresh();
   }
@@ -70,8 +77,8 @@ export async function view(main, { values }) {
       may ? h("td", {}, box) : null,
       h("td", {}, h("button", { class: "link", type: "button", onclick: () => open(one.document_id) }, title), title === one.source_key ? null : h("div", { class: "soft small" }, one.source_key), one.error ? h("div", { class: "error small" }, one.error) : null),
       h("td", {}, h("span", { class: `badge ${one.status}` }, stateWord(one.status))),
-      h("td", { class: "number soft small" }, one.characters.toLocaleString(document.documentElement.lang)),
-      h("td", { class: "number soft small" }, h("time", { datetime: one.updated_at, title: new Date(one.updated_at).toLocaleString(document.documentElement.lang) }, new Date(one.updated_at).toLocaleDateString(document.documentElement.lang))));
+      h("td", { class: "number soft small" }, one.characters.toLocaleString(language)),
+      h("td", { class: "number soft small" }, h("time", { datetime: one.updated_at, title: new Date(one.updated_at).toLocaleString(language) }, new Date(one.updated_at).toLocaleDateString(language))));
   }
 
   function pages(total) {
@@ -106,7 +113,7 @@ export async function view(main, { values }) {
   }
 
   function dropZone() {
-    const file = h("input", { type: "file", multiple: true, class: "visually-hidden", id: "files", "aria-label": t("Files to upload"), tabindex: "-1", onchange: () => { send([...file.files]); file.value = ""; } });
+    const file = h("input", { type: "file", multiple: true, hidden: true, id: "files", onchange: () => { send([...file.files]); file.value = ""; } });
     const drop = h("div", {
       class: "drop",
       ondragover: (event) => { event.preventDefault(); drop.classList.add("over"); },
@@ -119,25 +126,35 @@ export async function view(main, { values }) {
   async function send(files) {
     const { corpus } = session;
     const bar = h("progress", { max: files.length, value: 0, "aria-label": t("Upload") });
+    const said = h("span", { class: "small grow", role: "status" });
     const notes = h("ul", { class: "list small" });
+    const each = h("details", { class: "small", hidden: true }, h("summary", {}, t("Each file")), notes);
+    const problems = h("div", { class: "small error", role: "alert" });
+    const counts = { inserted: 0, updated: 0, unchanged: 0 };
     const leaving = new AbortController();
     const cancel = h("button", { class: "second small", type: "button", onclick: () => leaving.abort() }, t("Cancel"));
-    $("#sent").replaceChildren(h("div", { class: "card" }, h("div", { class: "row" }, h("span", { class: "grow" }, bar), cancel), notes));
+    $("#sent").replaceChildren(h("div", { class: "card" }, bar, h("div", { class: "row" }, said, cancel), problems, each));
     let done = 0;
     for (const batch of batches(files)) {
       try {
         const form = new FormData();
         for (const one of batch) form.append("files", one, one.webkitRelativePath || one.name);
-        for (const result of await upload(form, leaving.signal, corpus)) notes.append(h("li", {}, `${result.name}: ${outcome(result)}`, result.errors.map((error) => h("div", { class: "error" }, error))));
+        for (const result of await upload(form, leaving.signal, corpus)) {
+          for (const name of Object.keys(counts)) counts[name] += result[name];
+          notes.append(h("li", {}, `${result.name}: ${outcome(result)}`));
+          problems.append(...result.errors.map((error) => h("div", {}, `${result.name}: ${error}`)));
+        }
       } catch (error) {
         if (error.name === "AbortError") {
-          notes.append(h("li", {}, tn(files.length - done, "Cancelled: {count} file may not be in.", "Cancelled: {count} files may not be in.")));
+          problems.append(h("div", {}, tn(files.length - done, "Cancelled: {count} file may not be in.", "Cancelled: {count} files may not be in.")));
           break;
         }
-        notes.append(h("li", { class: "error" }, `${batch.map((one) => one.name).join(", ")}: ${error.message}`));
+        problems.append(h("div", {}, `${batch.map((one) => one.name).join(", ")}: ${error.message}`));
       }
       done += batch.length;
       bar.value = done;
+      said.textContent = `${tn(files.length, "{done} of {count} file", "{done} of {count} files", { done })}: ${outcome(counts)}`;
+      each.hidden = notes.childElementCount < 2;
     }
     cancel.remove();
     if (session.corpus !== corpus) return;
@@ -170,7 +187,7 @@ async function watch(refresh) {
         const box = $("#progress");
         if (!box || own.signal.aborted) return;
         if (event === "error") throw Object.assign(new Error(data.message), data);
-        box.replaceChildren(...state(data, refresh));
+        tell(box, data, refresh);
         if (before && (before.pending !== data.pending || before.failed !== data.failed)) refresh();
         before = data;
       }
@@ -180,11 +197,13 @@ async function watch(refresh) {
   }
 }
 
-function state(data, refresh) {
+function tell(box, data, refresh) {
   const words = { documents: tn(data.documents, "{count} document", "{count} documents"), indexed: t("{count} indexed", { count: data.indexed }), pending: t("{count} pending", { count: data.pending }), failed: t("{count} failed", { count: data.failed }), entities: tn(data.entities ?? 0, "{count} entity", "{count} entities"), relationships: tn(data.relationships ?? 0, "{count} relationship", "{count} relationships") };
   const parts = Object.keys(words).filter((name) => data[name] || name === "documents" || name === "indexed").map((name) => words[name]);
-  const bar = h("progress", { max: data.documents || 1, "aria-label": t("Indexed") });
-  bar.value = data.documents ? data.documents - data.pending : 1;
+  // What is read out is changed and not made anew.
+  if (!$("#counts", box)) box.replaceChildren(h("progress", { "aria-label": t("Indexed") }), h("div", { class: "row" }, h("div", { class: "small grow", id: "counts", role: "status" }), h("div", { class: "row", id: "again" })), h("div", { class: "soft small", id: "idle" }));
+  Object.assign($("progress", box), { max: data.documents || 1, value: data.documents ? data.documents - data.pending : 1 });
+  $("#counts", box).textContent = parts.join(" · ");
   const act = async (path, sentence) => {
     try {
       const { queued } = await post(path, {});
@@ -198,8 +217,8 @@ function state(data, refresh) {
   const may = session.may.includes("insert");
   const retry = may && data.may_retry && data.failed ? h("button", { class: "second small", type: "button", id: "retry", onclick: () => act("/api/documents/retry", (count) => t("{count} tried again", { count })) }, t("Try the failed ones again")) : null;
   const reindex = may && data.may_reindex && data.documents ? h("button", { class: "second small", type: "button", id: "reindex", onclick: () => confirm(t("Index all documents again? The graph is empty at first and grows back.")) && act("/api/documents/reindex", (count) => t("{count} queued", { count })) }, t("Index all again")) : null;
-  const idle = data.pending && data.leased === 0 ? h("div", { class: "soft small" }, t("No worker is at work. The operator starts one with: pg-graphrag worker")) : null;
-  return [bar, h("div", { class: "row" }, h("div", { class: "small grow" }, parts.join(" · ")), retry, reindex), idle].filter(Boolean);
+  $("#again", box).replaceChildren(...[retry, reindex].filter(Boolean));
+  $("#idle", box).textContent = data.pending && data.leased === 0 ? t("Nothing is indexing at the moment. Whoever runs this server can start it.") : "";
 }
 
 function* batches(files) {

@@ -1,7 +1,7 @@
 // Which color a node has, and the legend that says so: by type, or by community. A group can be hidden.
 
 import { h } from "./dom.js";
-import { t } from "./i18n.js";
+import { language, t } from "./i18n.js";
 
 // Okabe and Ito's colors, told apart by most eyes, in both themes.
 export const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7a5cc4", "#8c6d46", "#e34a6f", "#4f9d2f"];
@@ -30,7 +30,7 @@ export function legend(groups, hidden, changed) {
       if (!hidden.delete(group.id)) hidden.add(group.id);
       chip.setAttribute("aria-pressed", String(!hidden.has(group.id)));
       changed();
-    } }, swatch(group.color), h("span", { class: "name" }, group.label), h("span", { class: "soft" }, group.count.toLocaleString()));
+    } }, swatch(group.color), h("span", { class: "name" }, group.label), h("span", { class: "soft" }, group.count.toLocaleString(language)));
     return chip;
   });
   return h("div", { class: "chips", role: "group", "aria-label": t("Legend: each button hides or shows its entities") }, chips);

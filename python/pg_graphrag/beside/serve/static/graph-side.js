@@ -1,17 +1,23 @@
 // The list beside the drawing: it has all that the drawing has, for who does not see it or works by keys.
 
 import { get } from "./api.js";
-import { h } from "./dom.js";
+import { $, complain, h } from "./dom.js";
 import { swatch } from "./graph-groups.js";
 import { named, nameBox } from "./graph-names.js";
 import { entityForms, mayCurate, newRelationship, relationshipForm } from "./graph-edit.js";
-import { t, tn } from "./i18n.js";
+import { language, t, tn } from "./i18n.js";
 import { address, go } from "./router.js";
 
 const FIRST = 30;
+// Relationships that are listed at once, and at most.
+const LISTED_MORE = 150;
+const MOST_LISTED = 2000;
 const card = (...children) => h("div", { class: "card" }, ...children);
 const head = (title, ...more) => h("div", { class: "row" }, h("h3", { class: "grow" }, title), ...more);
-export const badge = (value, title) => h("span", { class: "badge", title }, typeof value === "number" ? value.toLocaleString() : value);
+export const badge = (value) => h("span", { class: "badge" }, value);
+// A number whose unit is read out.
+const counted = (value, said) => h("span", { class: "badge", title: said }, h("span", { "aria-hidden": "true" }, value.toLocaleString(language)), h("span", { class: "visually-hidden" }, said));
+const entityCount = (value) => counted(value, tn(value, "{count} entity", "{count} entities"));
 export const communityName = (one) => one.title || one.names?.join(", ") || t("Community {number}", { number: String(one.community ?? one.id) });
 
 // Where one is: links back.
@@ -23,11 +29,11 @@ export function mapList(part, title, hrefOf, colorOf) {
   const byId = new Map(part.nodes.map((node) => [node.id, node]));
   const link = (node) => h("a", { href: hrefOf(node), class: "grow" }, node.label);
   return [
-    card(head(title), h("ul", { class: "list items" }, part.nodes.map((node) => h("li", {}, h("div", { class: "row" }, swatch(colorOf(node)), link(node), badge(node.size, t("Entities"))),
+    card(head(title), h("ul", { class: "list items" }, part.nodes.map((node) => h("li", {}, h("div", { class: "row" }, swatch(colorOf(node)), link(node), entityCount(node.size)),
       node.type === undefined ? null : h("div", { class: "soft small" }, node.names.join(", "))))),
     part.smaller.groups ? h("p", { class: "soft small" }, tn(part.smaller.groups, "{count} smaller group is not drawn: {entities} entities.", "{count} smaller groups are not drawn: {entities} entities.", { entities: part.smaller.entities })) : null),
     part.edges.length ? card(h("details", {}, h("summary", {}, t("What connects them")), h("ul", { class: "list items small" }, part.edges.slice(0, 200).map((edge) => h("li", { class: "row" },
-      h("span", { class: "grow" }, link(byId.get(edge.source)), " – ", link(byId.get(edge.target))), badge(edge.count, t("Relationships"))))))) : null,
+      h("span", { class: "grow" }, link(byId.get(edge.source)), " – ", link(byId.get(edge.target))), counted(edge.count, tn(edge.count, "{count} relationship", "{count} relationships"))))))) : null,
   ];
 }
 
@@ -44,7 +50,7 @@ export function entityList(title, nodes, colorOf, actions) {
     if (from) items.children[from]?.querySelector("button")?.focus();
   }
   append(FIRST);
-  return card(head(title, badge(nodes.length, t("Entities"))), items, more);
+  return card(head(title, entityCount(nodes.length)), items, more);
 }
 
 const entityButton = (node, actions) => h("button", { class: "link grow", type: "button", onclick: () => actions.choose(node.id) }, node.name);
@@ -52,8 +58,6 @@ const entityButton = (node, actions) => h("button", { class: "link grow", type: 
 // The chosen entity. part: as /api/graph/entities/{id} has it.
 export function entityCard(part, actions, { depth = null, isDrawn }) {
   const one = part.entity;
-  const byId = new Map(part.nodes.map((node) => [node.id, node]));
-  const own = part.edges.filter((edge) => edge.source === one.id || edge.target === one.id);
   const isOpen = actions.isExpanded(one.id);
   return h("section", { class: "card chosen", id: "chosen", "aria-label": one.name },
     head(one.name, badge(one.type)),
@@ -62,26 +66,43 @@ export function entityCard(part, actions, { depth = null, isDrawn }) {
       depth === null ? [
         isDrawn ? h("button", { class: "second small", type: "button", "aria-expanded": String(isOpen), onclick: () => (isOpen ? actions.collapse(one.id) : actions.expand(one.id)) }, isOpen ? t("Collapse") : t("Expand")) : null,
         h("a", { class: "small", href: address("graph", ["entity", String(one.id)]) }, t("What is around it")),
+        isOpen && part.total > actions.expandedAtMost ? h("span", { class: "small soft" }, t("The {count} strongest of {all} are drawn.", { count: actions.expandedAtMost, all: part.total })) : null,
       ] : h("div", { class: "row small", role: "group", "aria-label": t("Depth") }, h("span", { class: "soft" }, t("Depth")),
         [1, 2, 3].map((steps) => h("button", { class: "second small step", type: "button", "aria-pressed": String(steps === depth), onclick: () => actions.deepen(steps) }, String(steps)))),
       h("a", { class: "small", href: address("search", [], { q: one.name }) }, t("Passages"))),
     mayCurate() ? entityForms(one, actions.types(), actions.shown) : null,
     h("h4", {}, tn(one.degree, "{count} relationship", "{count} relationships")),
-    h("ul", { class: "list items" }, own.map((edge) => {
-      const other = byId.get(edge.source === one.id ? edge.target : edge.source);
-      const [source, target] = edge.source === one.id ? [one.name, other.name] : [other.name, one.name];
-      return h("li", {}, h("div", { class: "row" }, entityButton(other, actions), other.type ? badge(other.type) : null),
-        edge.description ? h("div", { class: "small soft" }, edge.description) : null,
-        mayCurate() && edge.keywords ? relationshipForm(edge, source, target, one, actions.shown) : null);
-    })),
-    own.length < one.degree ? h("p", { class: "small soft" }, t("The {count} strongest are listed.", { count: own.length })) : null,
+    relationshipList(part, actions),
     mayCurate() ? newRelationship(one, actions.shown) : null);
+}
+
+// The relationships of an entity, the strongest first, and a button for more of them.
+function relationshipList(part, actions) {
+  const one = part.entity;
+  const byId = new Map(part.nodes.map((node) => [node.id, node]));
+  const own = part.edges.filter((edge) => edge.source === one.id || edge.target === one.id);
+  const item = (edge) => {
+    const other = byId.get(edge.source === one.id ? edge.target : edge.source);
+    const [source, target] = edge.source === one.id ? [one.name, other.name] : [other.name, one.name];
+    return h("li", {}, h("div", { class: "row" }, entityButton(other, actions), other.type ? badge(other.type) : null),
+      edge.description ? h("div", { class: "small soft" }, edge.description) : null,
+      mayCurate() && edge.keywords ? relationshipForm(edge, source, target, one, actions.shown) : null);
+  };
+  const limit = Math.min(own.length + LISTED_MORE, MOST_LISTED);
+  const more = async () => {
+    const larger = relationshipList(await get(`/api/graph/entities/${one.id}`, { limit }), actions);
+    box.replaceWith(larger);
+    $(`li:nth-child(${own.length + 1}) .link`, larger)?.focus();
+  };
+  const box = h("div", {}, h("ul", { class: "list items" }, own.map(item)),
+    own.length < one.degree ? h("p", { class: "row small soft" }, t("The {count} strongest are listed.", { count: own.length }), limit > own.length ? h("button", { class: "link", type: "button", onclick: () => more().catch(complain) }, t("Show more")) : null) : null);
+  return box;
 }
 
 // A form for the path between two. unknown: the name that led nowhere, with names near it.
 export function pathForm(source = "", target = "", isOpen = false) {
   const form = h("form", { class: "fields", onsubmit: (event) => { event.preventDefault(); const { source: from, target: to } = event.target.elements; go("graph", ["path"], { source: from.value.trim(), target: to.value.trim() }); } },
-    nameBox({ name: "source", label: t("From"), value: source, required: true }), nameBox({ name: "target", label: t("To"), value: target, required: true }),
+    ...[["source", t("From"), source], ["target", t("To"), target]].map(([name, label, value]) => h("label", {}, label, nameBox({ name, label, value, placeholder: "", required: true }))),
     h("div", { class: "row" }, h("button", { class: "second" }, t("Show the path"))));
   return card(h("details", { open: isOpen }, h("summary", {}, t("Path between two")), form));
 }

@@ -11,7 +11,7 @@ import { named, nameBox } from "./graph-names.js";
 import { png, svg } from "./graph-picture.js";
 import * as side from "./graph-side.js";
 import { graphOf, kept } from "./graph-why.js";
-import { t, tn } from "./i18n.js";
+import { language, t, tn } from "./i18n.js";
 import { address, go, place, remember } from "./router.js";
 
 export { why } from "./graph-why.js";
@@ -19,8 +19,9 @@ export { why } from "./graph-why.js";
 // A graph of no more entities is shown as it is; a larger one as its groups.
 const SMALL = 300;
 const SIZES = [100, 300, 1000, 2000, 5000, 20000];
-// Entities of a neighbourhood, by its depth; and those that one more brings.
-const AROUND = [60, 150, 300];
+// Entities of a neighborhood, by its depth; more are asked for in steps. And those that an expansion brings.
+const AROUND = [60, 150, 400];
+const MORE_AROUND = [150, 400, 1000, 2000];
 const EXPANDED = 30;
 const CONNECTED = 3;
 const PLAIN = { show: "", limit: SMALL, layout: "", color: "", depth: 1, chosen: "", open: "", find: "", source: "", target: "", parent: "" };
@@ -76,6 +77,11 @@ function move(changes, { isNew = false } = {}) {
   remember("graph", next.parts, valuesOf(next), { isNew });
   return adjust(next).catch(complain);
 }
+// What is drawn, in words, and a button for more of it where there is more.
+const saidOf = (sentence, sizes, drawn, all) => {
+  const next = drawn < all && sizes.find((size) => size > drawn);
+  return [sentence, next ? h("button", { class: "link", type: "button", onclick: () => draw({ limit: next, show: state.canGroup ? "entities" : state.wanted.show }) }, t("Show more")) : null].filter(Boolean);
+};
 // Draws something else.
 const draw = (changes) => go("graph", state.wanted.parts, valuesOf({ ...state.wanted, chosen: "", open: "", ...changes }));
 
@@ -90,12 +96,12 @@ function style() {
 
 function build(main) {
   const icon = (label, line, onclick) => h("button", { class: "second icon", type: "button", "aria-label": label, title: label, onclick }, drawn(line));
-  const menu = h("details", { class: "menu", onkeydown: (event) => { if (event.key === "Escape" && menu.open) { event.stopPropagation(); menu.open = false; $("summary", menu).focus(); } } },
+  const menu = h("details", { class: "menu", onfocusout: ({ relatedTarget }) => { if (relatedTarget && !menu.contains(relatedTarget)) menu.open = false; }, onkeydown: (event) => { if (event.key === "Escape" && menu.open) { event.stopPropagation(); menu.open = false; $("summary", menu).focus(); } } },
     h("summary", { class: "second" }, t("View")), h("div", { class: "fields", id: "view-menu" }));
   const finder = h("form", { class: "row grow", role: "search", onsubmit: (event) => { event.preventDefault(); seek(event.target.elements.entity.value.trim()).catch(complain); } },
     nameBox({ name: "entity", label: t("Find an entity"), onchoose: (hit) => goTo(hit.id), onhits: light }), h("button", { class: "second" }, t("Find")));
   const toolbar = h("div", { class: "toolbar" }, finder, h("div", { class: "row" }, menu,
-    icon(t("Farther"), "M3 8h10", canvas.zoomOut), icon(t("Closer"), "M3 8h10M8 3v10", canvas.zoomIn), icon(t("Whole graph"), "M8 5.5a2.5 2.5 0 1 0 0 5a2.5 2.5 0 1 0 0-5M8 1v3M8 12v3M1 8h3M12 8h3", canvas.whole), icon(t("Full screen"), "M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4", full)));
+    icon(t("Zoom out"), "M3 8h10", canvas.zoomOut), icon(t("Zoom in"), "M3 8h10M8 3v10", canvas.zoomIn), icon(t("Whole graph"), "M8 5.5a2.5 2.5 0 1 0 0 5a2.5 2.5 0 1 0 0-5M8 1v3M8 12v3M1 8h3M12 8h3", canvas.whole), icon(t("Full screen"), "M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4", full)));
   const drawing = h("div", { class: "canvas", id: "canvas", role: "img", "aria-label": t("Drawing of the graph. The list beside it has the same entities.") });
   const chips = h("div", { id: "groups" });
   const said = h("div", { class: "said small soft", id: "legend", role: "status" });
@@ -130,6 +136,12 @@ const KINDS = { overview, community: overview, type: ofType, entity, path, why }
 
 async function open(wanted) {
   const turn = (turns += 1);
+  frame.root.classList.remove("failed");
+  // What is drawn anew is seen from its beginning.
+  if (state?.wanted.parts.join("/") !== wanted.parts.join("/")) {
+    [frame.root.parentElement.scrollTop, frame.list.scrollTop] = [0, 0];
+    $(".menu", frame.root).open = false;
+  }
   frame.said.replaceChildren(t("Loading …"));
   frame.drawing.setAttribute("aria-busy", "true");
   try {
@@ -141,7 +153,7 @@ async function open(wanted) {
     regroup();
     renderMenu();
     renderSide();
-    frame.said.replaceChildren(state.said);
+    frame.said.replaceChildren(...[state.said].flat());
     frame.finder.value = wanted.find;
     try {
       await canvas.draw(frame.drawing, { ...toDraw({ nodes: state.part.nodes, edges: state.drawn ?? state.part.edges }), lit: state.lit, chosen: wanted.chosen || state.centre || null }, layoutOf(wanted), { choose: pressed, open: opened });
@@ -165,14 +177,18 @@ async function open(wanted) {
 
 // As of an entity that is gone: the way on stays.
 async function fail(error, wanted) {
+  frame.root.classList.add("failed");
   state = { wanted, failed: true, part: { nodes: [], edges: [] }, nodes: new Map(), expanded: new Map() };
   canvas.clear();
   frame.chips.replaceChildren();
   frame.menu.replaceChildren();
   const isGone = error.code === "02000";
   frame.said.replaceChildren(isGone ? h("span", { role: "alert" }, wanted.kind === "path" ? t("There is no such path.") : t("This is not in the graph, or no longer.")) : refusal(error, () => open(read(place()))));
-  const unknown = isGone && wanted.kind === "path" ? await side.unknownNames(wanted.source, wanted.target).catch(() => []) : [];
-  frame.list.replaceChildren(side.trail([t("Overview"), address("graph")], [titleOf(wanted)]), ...(unknown.length ? [h("div", { class: "card" }, unknown)] : []), side.pathForm(wanted.source, wanted.target, wanted.kind === "path"));
+  const trail = side.trail([t("Overview"), address("graph")], [titleOf(wanted)]);
+  frame.list.replaceChildren(trail, side.pathForm(wanted.source, wanted.target, wanted.kind === "path"));
+  if (!isGone || wanted.kind !== "path") return;
+  const unknown = await side.unknownNames(wanted.source, wanted.target).catch(() => []);
+  if (unknown.length) trail.after(h("div", { class: "card" }, unknown));
 }
 
 const titleOf = ({ kind, id }) => ({ __proto__: null, path: t("Path"), why: t("Why?"), entity: t("Entity"), community: t("Community"), type: id })[kind] ?? t("Overview");
@@ -200,7 +216,7 @@ async function overview(wanted) {
   const part = await get("/api/graph", { limit: wanted.limit, community });
   const isAll = part.nodes.length >= map.entities;
   const counts = { entities: part.nodes.length, relationships: part.edges.length, all: map.entities };
-  return { ...shared, kind: "entities", part, said: isAll ? t("{entities} entities, {relationships} relationships.", counts) : t("The {entities} most connected of {all} entities, {relationships} relationships.", counts) };
+  return { ...shared, kind: "entities", part, said: isAll ? t("{entities} entities, {relationships} relationships.", counts) : saidOf(t("The {entities} most connected of {all} entities, {relationships} relationships.", counts), SIZES, part.nodes.length, map.entities) };
 }
 
 // Of each group the strongest connections, of communities those with each other: all of them would be one tangle.
@@ -222,12 +238,17 @@ function strongest({ nodes, edges }) {
 
 async function ofType(wanted) {
   const part = await get("/api/graph", { limit: wanted.limit, type: wanted.id, community: wanted.parent || null });
-  return { kind: "entities", title: wanted.id, part, said: t("{entities} entities of the type {type} in no community, {relationships} relationships.", { entities: part.nodes.length, relationships: part.edges.length, type: wanted.id }) };
+  const counts = { entities: part.nodes.length, all: part.total, relationships: part.edges.length, type: wanted.id };
+  const sentence = part.total > part.nodes.length ? t("The {entities} most connected of {all} entities of the type {type} in no community, {relationships} relationships.", counts) : t("{entities} entities of the type {type} in no community, {relationships} relationships.", counts);
+  return { kind: "entities", title: wanted.id, part, said: saidOf(sentence, SIZES, part.nodes.length, part.total) };
 }
 
 async function entity(wanted) {
-  const part = await get(`/api/graph/entities/${encodeURIComponent(wanted.id)}`, { depth: wanted.depth, limit: AROUND[wanted.depth - 1] });
-  return { kind: "entity", title: part.entity.name, part, centre: wanted.id, said: tn(part.nodes.length - 1, "{name} and {count} entity around it.", "{name} and {count} entities around it.", { name: part.entity.name }) };
+  const part = await get(`/api/graph/entities/${encodeURIComponent(wanted.id)}`, { depth: wanted.depth, limit: wanted.limit === PLAIN.limit ? AROUND[wanted.depth - 1] : wanted.limit });
+  const drawn = part.nodes.length - 1;
+  const values = { name: part.entity.name, all: part.total };
+  const sentence = drawn < part.total ? t("{name} and {count} of {all} entities around it, the strongest connections first.", { ...values, count: drawn }) : tn(drawn, "{name} and {count} entity around it.", "{name} and {count} entities around it.", values);
+  return { kind: "entity", title: part.entity.name, part, centre: wanted.id, said: saidOf(sentence, MORE_AROUND, drawn, part.total) };
 }
 
 async function path({ source, target }) {
@@ -253,10 +274,10 @@ function toDraw({ nodes, edges }) {
   const weight = (node) => (isMap ? Math.log(1 + node.size) ** 3 : node.degree);
   const largest = Math.max(1, ...[...state.nodes.values()].map(weight));
   // The count is seen, however long the name is; a title without a model is a list of names.
-  const label = (node) => `${short(node.type === undefined ? (node.title || node.names[0]).split(", ")[0] : node.label, innerWidth < 860 ? 15 : 24)} · ${node.size.toLocaleString()}`;
+  const label = (node) => `${short(node.type === undefined ? (node.title || node.names[0]).split(", ")[0] : node.label, innerWidth < 860 ? 15 : 24)} · ${node.size.toLocaleString(language)}`;
   return {
     nodes: nodes.map((node) => ({ id: node.id, name: isMap ? label(node) : node.name, color: colorOf(node), group: state.groups.of(node).id, weight: weight(node) / largest, data: node })),
-    edges: edges.map((edge) => ({ source: edge.source, target: edge.target, weight: Number(edge.count ?? edge.weight ?? 1), label: edge.count?.toLocaleString() })),
+    edges: edges.map((edge) => ({ source: edge.source, target: edge.target, weight: Number(edge.count ?? edge.weight ?? 1), label: edge.count?.toLocaleString(language) })),
   };
 }
 
@@ -283,7 +304,7 @@ function renderMenu() {
   const isList = kind === "entities";
   frame.menu.replaceChildren(...[
     state.canGroup && select(t("Show"), "show", [["groups", t("Groups")], ["entities", t("Entities")]], state.isMap ? "groups" : "entities", (show) => draw({ show })),
-    isList && select(t("Entities drawn"), "limit", SIZES.map((size) => [size, size.toLocaleString()]), wanted.limit, (limit) => draw({ limit: Number(limit), show: state.canGroup ? "entities" : wanted.show })),
+    isList && select(t("Entities drawn"), "limit", SIZES.map((size) => [size, size.toLocaleString(language)]), wanted.limit, (limit) => draw({ limit: Number(limit), show: state.canGroup ? "entities" : wanted.show })),
     select(t("Layout"), "layout", [["force", t("By connection")], ["rings", t("Rings")], ["circle", t("Circle")], ["groups", t("By the legend")], kind === "path" && ["line", t("Line")]].filter(Boolean), layoutOf(wanted), (layout) => move({ layout })),
     kind !== "map" && hasCommunities() && select(t("Colors"), "color", [["community", t("Community")], ["type", t("Type")]], colorKind(), (color) => move({ color })),
     h("div", { class: "row" }, h("span", { class: "small soft" }, t("Picture")),
@@ -297,8 +318,9 @@ const actions = {
   choose: (id) => goTo(id),
   expand: (id) => move({ open: [...openIds(state.wanted), String(id)].join(",") }),
   collapse: (id) => move({ open: openIds(state.wanted).filter((one) => one !== String(id)).join(",") }),
+  expandedAtMost: EXPANDED,
   isExpanded: (id) => state.expanded.has(String(id)),
-  deepen: (depth) => draw({ depth }),
+  deepen: (depth) => draw({ depth, limit: PLAIN.limit }),
   types: () => [...new Set([...state.nodes.values()].map((node) => node.type).filter(Boolean))].sort(),
   shown: changed,
 };

@@ -22,6 +22,7 @@ export async function ready() {
   md.validateLink = (href) => LINK.test(href);
   md.inline.ruler.before("escape", "math", math);
   md.inline.ruler.before("link", "cite", citation);
+  md.core.ruler.push("headings", headings);
   parser = md;
 }
 
@@ -82,6 +83,16 @@ function math(state, silent) {
   return false;
 }
 
+// The question above is an h2: headings below it leave out no level, whatever the text does.
+function headings({ tokens }) {
+  const above = [];
+  for (const token of tokens.filter(({ type }) => type === "heading_open")) {
+    while (above.at(-1) >= token.tag) above.pop();
+    above.push(token.tag);
+    token.meta = `h${Math.min(6, 2 + above.length)}`;
+  }
+}
+
 function citation(state, silent) {
   CITATION.lastIndex = state.pos;
   const match = CITATION.exec(state.src);
@@ -114,9 +125,7 @@ function built(tokens, cite, seen, isDone) {
 
 function opened(token) {
   if (token.type === "link_open") return h("a", { href: token.attrGet("href"), target: "_blank", rel: "noopener noreferrer" });
-  // The question above is an h2.
-  const tag = token.type === "heading_open" ? `h${Math.min(6, Number(token.tag[1]) + 2)}` : token.tag;
-  const element = h(tag, { start: token.attrGet("start") });
+  const element = h(token.meta ?? token.tag, { start: token.attrGet("start") });
   element.style.textAlign = /text-align:(\w+)/.exec(token.attrGet("style") ?? "")?.[1] ?? "";
   return element;
 }

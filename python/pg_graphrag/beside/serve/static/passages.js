@@ -7,6 +7,7 @@ import { t, tn } from "./i18n.js";
 import { nearest } from "./sentences.js";
 import { retrieval } from "./settings.js";
 import { verdict } from "./verdict.js";
+import { plain } from "./written.js";
 
 const EXCERPT = 420;
 const LONGEST_WORD = 30;
@@ -43,10 +44,9 @@ function excerpt(content, sentence) {
   const start = from && from + Math.max(0, content.slice(from, from + LONGEST_WORD).search(/\s/));
   const end = Math.max(sentence?.end ?? 0, to < content.length ? to - content.slice(to - LONGEST_WORD, to).match(/(\s\S*)?$/)[0].length : to);
   const parts = sentence
-    ? [content.slice(start, sentence.start), h("mark", {}, content.slice(sentence.start, sentence.end)), content.slice(sentence.end, end)]
-    : [content.slice(start, end)];
-  const plain = (part) => (typeof part === "string" ? part.replace(/^#{1,6} /gm, "") : part);
-  return [start > 0 ? "… " : "", ...parts.map(plain), end < content.length ? " …" : ""];
+    ? [plain(content.slice(start, sentence.start)), h("mark", {}, plain(content.slice(sentence.start, sentence.end))), plain(content.slice(sentence.end, end))]
+    : [plain(content.slice(start, end))];
+  return [start > 0 ? "… " : "", ...parts, end < content.length ? " …" : ""];
 }
 
 // What a model would be given, with its tokens.
@@ -54,7 +54,7 @@ export async function context(query, settings, signal) {
   const body = { query, max_tokens: Number(settings.tokens) || null, ...retrieval(settings) };
   const { prompt, tokens } = await post("/api/context", body, signal);
   return [
-    h("div", { class: "row" }, h("h2", { class: "grow", role: "status" }, t("A model would be given {count} tokens", { count: tokens })),
+    h("div", { class: "row" }, h("h2", { class: "grow" }, t("A model would be given {count} tokens", { count: tokens })),
       h("button", { class: "second small", type: "button", onclick: () => copy(prompt) }, t("Copy"))),
     h("pre", { class: "context card small", tabindex: 0 }, prompt),
   ];

@@ -35,7 +35,7 @@ export async function form(main, done, { reason, refused }) {
   const withToken = h("form", { class: "fields", onsubmit: enter(({ token }) => begin(token.value.trim())) },
     h("label", {}, t("Token"), h("input", { name: "token", type: "password", required: true, autocomplete: "off" })),
     h("p", { class: "soft small" }, t("Whoever runs this server has it: it is printed when the server starts.")),
-    h("button", { class: withPassword || withProvider ? "second" : null }, t("Enter")));
+    h("button", { class: withPassword || withProvider ? "second" : null }, t("Sign in")));
   const others = withPassword || withProvider;
   main.replaceChildren(h("div", { class: "column sign-in" }, h("div", { class: "card" },
     h("h1", {}, "pg_graphrag"), problem, withProvider, withPassword,

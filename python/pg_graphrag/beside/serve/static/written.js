@@ -1,0 +1,86 @@
+// The text of a document as elements. Readers write Markdown: its headings, code, tables and bold words are shown as such, and
+// everything else as it stands, so that a passage of the text is found by its place.
+
+import { h } from "./dom.js";
+
+const FENCE = /^ {0,3}(?:```|~~~)/;
+const ROW = /^\s*\|.*\|\s*$/;
+const RULE = /^\s*\|[\s:|-]*-[\s:|-]*\|\s*$/;
+const STRONG = /(?<![\w*])\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*(?![\w*])|`([^`\n]+)`/g;
+
+// passage and sentence: {start, end} of what is lit, or null.
+export function written(content, passage, sentence) {
+  const made = [];
+  const lines = linesOf(content);
+  let plain = 0;
+  const block = (from, to, element) => {
+    made.push(...inline(plain, from), element);
+    plain = to;
+  };
+  for (let at = 0; at < lines.length; at++) {
+    const { start, end, text } = lines[at];
+    const level = /^#{1,6} +/.exec(text)?.[0].length;
+    if (level) block(start, end, h("span", { class: "heading" }, lit(start + level, end)));
+    else if (FENCE.test(text)) {
+      const last = lines.findIndex((line, index) => index > at && FENCE.test(line.text));
+      if (last < 0) continue;
+      block(start, after(last), h("pre", { tabindex: 0 }, lit(after(at), lines[last].start - 1)));
+      at = last;
+    } else if (ROW.test(text) && RULE.test(lines[at + 1]?.text ?? "")) {
+      let last = at + 1;
+      while (ROW.test(lines[last + 1]?.text ?? "")) last += 1;
+      const rows = lines.slice(at, last + 1).filter((_, index) => index !== 1);
+      block(start, after(last), h("div", { class: "wide", tabindex: 0 }, h("table", {}, rows.map((row, index) => h("tr", {}, cells(row).map(([from, to]) => h(index ? "td" : "th", {}, inline(from, to))))))));
+      at = last;
+    }
+  }
+  return [...made, ...inline(plain, content.length)];
+
+  function after(line) {
+    return lines[line + 1]?.start ?? content.length;
+  }
+
+  function inline(from, to) {
+    const parts = [];
+    let at = from;
+    for (const match of content.slice(from, to).matchAll(STRONG)) {
+      const start = from + match.index;
+      const width = match[1] ? 2 : 1;
+      const end = start + match[0].length;
+      parts.push(...lit(at, start), h(match[1] ? "strong" : "code", {}, lit(start + width, end - width)));
+      at = end;
+    }
+    return [...parts, ...lit(at, to)];
+  }
+
+  // A piece of the text, cut where something lit begins and ends.
+  function lit(from, to) {
+    const bounds = [passage, sentence].flatMap((range) => (range ? [range.start, range.end] : [])).filter((bound) => bound > from && bound < to);
+    const cuts = [from, ...bounds.sort((a, b) => a - b), to];
+    return cuts.slice(1).map((end, index) => {
+      const [start, text] = [cuts[index], content.slice(cuts[index], end)];
+      const isIn = (range) => range && start >= range.start && end <= range.end && text;
+      if (isIn(sentence)) return h("mark", start === sentence.start ? { id: "sentence", tabindex: "-1" } : {}, text);
+      return isIn(passage) ? h("span", { class: "chunk" }, text) : text;
+    }).filter(Boolean);
+  }
+}
+
+// The same in one line of plain words.
+export const plain = (text) => text.replace(/^ {0,3}(?:```|~~~).*$/gm, "").replace(/^#{1,6} /gm, "").replace(/^\s*\|[\s:|-]*-[\s:|-]*\|\s*$/gm, "")
+  .replace(/^\s*\|(.*)\|\s*$/gm, (_, row) => row.split("|").map((cell) => cell.trim()).filter(Boolean).join(" · "));
+
+function linesOf(content) {
+  let start = 0;
+  return content.split("\n").map((text) => {
+    const line = { start, end: start + text.length, text };
+    start += text.length + 1;
+    return line;
+  });
+}
+
+// [from, to] of each cell of a row.
+function cells({ start, text }) {
+  const bars = [...text.matchAll(/(?<!\\)\|/g)].map(({ index }) => start + index);
+  return bars.slice(1).map((bar, index) => [bars[index] + 1, bar]);
+}

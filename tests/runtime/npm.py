@@ -1,0 +1,33 @@
+"""Packages of npm that tests use, kept between runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "pg_graphrag/node"
+
+
+def node_modules(*packages: str) -> Path:
+    """Return the folder with these packages (``NAME@VERSION``). The test is skipped where they neither are nor can be had."""
+    kept = CACHE / re.sub(r"[^\w.]+", "-", " ".join(packages)).strip("-") / "node_modules"
+    if not kept.is_dir():
+        if shutil.which("npm") is None:
+            pytest.skip(f"no npm here, and no copy of {', '.join(packages)} in {CACHE}")
+        CACHE.mkdir(parents=True, exist_ok=True)
+        # Another process may install the same: the first that is done is kept.
+        with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+            command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", folder, *packages]
+            if subprocess.run(command, capture_output=True, timeout=300, check=False).returncode:
+                pytest.skip(f"npm cannot install {', '.join(packages)} here")
+            kept.parent.mkdir(exist_ok=True)
+            with suppress(OSError):
+                (Path(folder) / "node_modules").rename(kept)
+    return kept

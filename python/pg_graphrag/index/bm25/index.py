@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import np, within
-from pg_graphrag.index.bm25.formula import K1, B, Floats, Saturation, idf
-from pg_graphrag.index.bm25.scan import Best, Source, scan
+from pg_graphrag.index.bm25.scoring import K1, B, Best, Floats, Saturation, Source, idf, scan
 from pg_graphrag.index.bm25.segments import Ids, Moved, Ordinals, Postings, State, locate, read_state
 from pg_graphrag.index.bm25.tail import Tail
 from pg_graphrag.server import Database

@@ -29,22 +29,20 @@ from pg_graphrag.index.indexing.entity_keys import (
     is_stem,
     usages_of,
 )
-from pg_graphrag.llm.embedding.tagged_names import TermScores
+from pg_graphrag.llm.embedding.name_tagger import TermScores
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.chunks import Chunk, chunk, windows
-from pg_graphrag.text.concept import NEVER, Concept, digest, key
+from pg_graphrag.text.concept import NEVER, Concept, digest, entity_types, key
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.letters import has_invisible_or_apart, with_places, without_stray_invisible
-from pg_graphrag.text.naming.entity_types import entity_types
 from pg_graphrag.text.naming.full_names import full_names, references, speakers, with_speakers
 from pg_graphrag.text.outline import PATH_JOINT, Outline
 from pg_graphrag.text.prose import prose
 from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.tokenizers import Tokenizer
-from pg_graphrag.text.words.concepts import concepts, pairs
+from pg_graphrag.text.words.concepts import concepts, pairs, with_names
 from pg_graphrag.text.words.names import title_name
 from pg_graphrag.text.words.search_terms import lexical
-from pg_graphrag.text.words.tagged_names import with_names
 
 # A description is a sentence of this many characters; others are used only where there is none.
 GOOD_SENTENCE = (40, 300)

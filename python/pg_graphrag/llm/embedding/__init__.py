@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pg_graphrag.ground.numeric import NDArray, Vectors, np
     from pg_graphrag.llm.embedding.local_model import Encoder
-    from pg_graphrag.llm.embedding.tagged_names import Reading
+    from pg_graphrag.llm.embedding.name_tagger import Reading
 
 
 class Embedder(Protocol):

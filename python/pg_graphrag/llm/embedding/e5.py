@@ -26,7 +26,7 @@ from pg_graphrag.llm.embedding.tensors import map_tensors
 from pg_graphrag.text.languages import LANGUAGES
 
 if TYPE_CHECKING:
-    from pg_graphrag.text.naming.spelling import Span
+    from pg_graphrag.text.naming.unit_traits import Span
 
 # The model wants this before both texts where they are of one kind, and a corpus compares names, questions and passages alike.
 _PREFIX = "query: "

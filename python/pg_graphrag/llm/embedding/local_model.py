@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.numeric import NDArray, Vectors, np
-from pg_graphrag.llm.embedding.tensors import Floats, map_tensors, multiply, read_header
+from pg_graphrag.ground.numeric import NDArray, Vectors, multiply, np
+from pg_graphrag.llm.embedding.tensors import Floats, map_tensors, read_header
 from pg_graphrag.text.letters import without_stray_invisible
 
 if TYPE_CHECKING:
-    from pg_graphrag.llm.embedding.name_tagger import NameTagger
-    from pg_graphrag.llm.embedding.tagged_names import Reading
-    from pg_graphrag.text.naming.spelling import Span
+    from pg_graphrag.llm.embedding.name_tagger import NameTagger, Reading
+    from pg_graphrag.text.naming.unit_traits import Span
 
 # x * Phi(x) = x / (1 + exp(-x * q(x^2))), q the weighted least-squares fit (iterated towards minimax on the error of
 # the product) of log(Phi / (1 - Phi)) / x for |x| <= 5.5, constant beyond: |error| < 1.3e-5 (float64, |x| <= 8).
@@ -152,7 +151,7 @@ class LocalModel(ABC):
     def _readings(
         self, tagger: NameTagger, texts: Sequence[str], spans: Sequence[list[Span]], states: Sequence[Floats]
     ) -> list[Reading]:
-        from pg_graphrag.llm.embedding.tagged_names import Reading
+        from pg_graphrag.llm.embedding.name_tagger import Reading
 
         cleaned = [without_stray_invisible(text) for text in texts]
         names = tagger.names(cleaned, spans, states)

@@ -7,7 +7,7 @@ relationship is scored as its best mention, not as the merged text (docs/decisio
 from dataclasses import dataclass
 
 from pg_graphrag.ground.numeric import Flags, Ids, distinct, np, numbered, within
-from pg_graphrag.index.bm25.formula import K1, B, idf
+from pg_graphrag.index.bm25.scoring import K1, B, idf
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.row_names import row_names
 from pg_graphrag.search.query.query import Query

@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from pg_graphrag.text.concept import Concept, key
+from pg_graphrag.text.concept import PERSON, Concept, key
 from pg_graphrag.text.languages import HAN, KANA
-from pg_graphrag.text.naming.entity_types import PERSON
 from pg_graphrag.text.words import english_words
 from pg_graphrag.text.words.english_words import may_be_name
 from pg_graphrag.text.words.stopwords import ENGLISH_NAME_PARTICLES

@@ -19,11 +19,7 @@ from pg_graphrag.text.concept import Concept
 class WindowNames:
     """What a local model made of texts of windows.
 
-    Attributes
-    ----------
-    vectors : {model: {text: its vector}}
-        Empty where no model is installed.
-    readings : {text: what is read in it}
+    `vectors` ({model: {text: its vector}}): empty where no model is installed. `readings`: {text: what is read in it}.
     """
 
     vectors: VectorsByModel = field(default_factory=dict)

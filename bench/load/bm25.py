@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import psycopg
-from pg_graphrag.index.bm25.formula import K1, B
+from pg_graphrag.index.bm25.scoring import K1, B
 from psycopg import conninfo, sql
 
 from bench.load.search import processor_seconds

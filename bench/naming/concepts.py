@@ -39,7 +39,7 @@ from pg_graphrag.index.graph.drafts import DocumentDraft
 from pg_graphrag.index.indexing.prepare import add_concepts, draft, own_proses
 from pg_graphrag.index.indexing.window_names import WindowNames, document_names
 from pg_graphrag.llm.embedding.document_embedder import _embedder, fastest
-from pg_graphrag.llm.embedding.tagged_names import Reading
+from pg_graphrag.llm.embedding.name_tagger import Reading
 from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Options
 from pg_graphrag.text.tokenizers import tokenizer
 

@@ -23,14 +23,13 @@ from numpy.typing import NDArray
 from pg_graphrag.index.indexing import prepare
 from pg_graphrag.index.indexing.prepare import add_concepts, own_proses
 from pg_graphrag.index.indexing.window_names import NO_NAMES, document_names
-from pg_graphrag.llm.embedding.name_tagger import NameTagger
-from pg_graphrag.llm.embedding.tagged_names import DIGESTS, TermScores
+from pg_graphrag.llm.embedding.name_tagger import DIGESTS, NameTagger, TermScores
 from pg_graphrag.llm.embedding.tensors import Floats as Singles
 from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Options
 from pg_graphrag.text.concept import key
 from pg_graphrag.text.naming import gate
 from pg_graphrag.text.naming.gate import Usage
-from pg_graphrag.text.naming.spelling import Span
+from pg_graphrag.text.naming.unit_traits import Span
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.special import expit

@@ -19,11 +19,11 @@ CREATE FUNCTION public.bm25_call(method text, corpus_id int, kind text, terms js
     RETURNS jsonb LANGUAGE plpython3u STABLE AS $$
 import json
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.index.bm25 import BM25Index, scan
+from pg_graphrag.index.bm25 import BM25Index, scoring
 from pg_graphrag.server import database
 import numpy as np
 given = json.loads(options)
-scan.FEW_ITEMS = given.pop("few_items", scan.FEW_ITEMS)
+scoring.FEW_ITEMS = given.pop("few_items", scoring.FEW_ITEMS)
 given |= {key: np.array(given[key], np.int64) for key in ("documents", "item_ids") if given.get(key) is not None}
 arguments = [] if method == "statistics" else [json.loads(terms)]
 try:

@@ -453,7 +453,7 @@ def test_a_question_that_names_something_in_other_words_has_a_target(
 # A file says how fast a model was seen to read: a hundred tokens a second.
 SLOW = """DO LANGUAGE plpython3u $$
 from pg_graphrag.llm.endpoints.providers import load
-from pg_graphrag.llm.endpoints.model_habits import ModelHabits
+from pg_graphrag.llm.endpoints.providers import ModelHabits
 from pg_graphrag.server import database
 db = database(plpy)
 ModelHabits(db, load(db, "{}"), "m").read(1000, 11)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.index.bm25.formula import Saturation, idf
 from pg_graphrag.index.bm25.optimize import to_merge
 from pg_graphrag.index.bm25.packing import Entry, _stored_form, merge_runs
+from pg_graphrag.index.bm25.scoring import Saturation, idf
 from pg_graphrag.index.bm25.segments import Postings
 
 frequencies = st.dictionaries(st.integers(0, 199), st.sampled_from([1, 2, 254, 255, 256, 70_000]), min_size=1)

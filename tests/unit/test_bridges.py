@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 from pg_graphrag.ground.numeric import np
+from pg_graphrag.search.graph_view.seeds import Mentions
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.retrievers import bridges
 from pg_graphrag.search.retrievers.bridges import LINK, NEARNESS, OF_TITLE, _bridges, _stay
-from pg_graphrag.search.retrievers.mentions import Mentions
 
 
 def test_of_each_document_that_is_named_by_its_title_the_best_chunks_stay_in_front() -> None:

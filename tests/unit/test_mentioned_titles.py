@@ -4,10 +4,10 @@ from typing import cast
 
 import pytest
 from pg_graphrag.ground.numeric import np
+from pg_graphrag.search.graph_view.seeds import Mentions
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import Fused
 from pg_graphrag.search.retrievers.hybrid_retrieval import MAX_MENTIONED, MENTIONED, _with_mentioned_titles
-from pg_graphrag.search.retrievers.mentions import Mentions
 
 # It is asked for source keys alone, of chunks that tie.
 QUERY = cast(Query, None)

@@ -19,9 +19,8 @@ from pg_graphrag.ground.asset_paths import MODELS
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.signals import signals_blocked
 from pg_graphrag.llm.embedding import Embedder, local_embedder
-from pg_graphrag.llm.embedding.head import TextHead
 from pg_graphrag.llm.embedding.local_model import BertEncoder
-from pg_graphrag.llm.embedding.minilm import MiniLM, WordPieces, write_packed
+from pg_graphrag.llm.embedding.minilm import MiniLM, TextHead, WordPieces, write_packed
 from pg_graphrag.text.packed_words import PackedWords
 from tokenizers import Tokenizer
 

@@ -16,7 +16,7 @@ from pg_graphrag.llm.embedding.document_embedder import lacks
 from pg_graphrag.llm.embedding.e5 import E5
 from pg_graphrag.llm.embedding.minilm import LibraryPieces, MiniLM, WordPieces, write_packed
 from pg_graphrag.llm.embedding.name_tagger import TaggedName
-from pg_graphrag.text.naming.spelling import units
+from pg_graphrag.text.naming.unit_traits import units
 from pg_graphrag.text.packed_words import PackedWords
 
 CHARACTERS = (

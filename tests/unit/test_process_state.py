@@ -25,7 +25,7 @@ OF_NONE = {
     "llm.endpoints.endpoint_embedding:_texts",
     "llm.endpoints.transport:_refused_fields",
     "llm.endpoints.wire:_most_read",
-    "search.query.question_names:_read",
+    "search.query.understanding:_read",
     "beside.process.host:_databases",
     "beside.process.state:_set_aside",
     "beside.process.turns:_at_work",

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from pg_graphrag.text.words.shared_words import SharedWords, joined
+from pg_graphrag.search.retrievers.lexical import SharedWords, joined
 
 pytest.importorskip("opencc")
 

@@ -7,10 +7,10 @@ import pytest
 from pg_graphrag.index.graph.drafts import ChunkDraft
 from pg_graphrag.index.indexing.prepare import DocumentNames, add_concepts, own_proses, window_texts
 from pg_graphrag.index.indexing.window_names import WindowNames, document_names
-from pg_graphrag.llm.embedding.tagged_names import Reading, TaggedName, TermScores, concepts_of
+from pg_graphrag.llm.embedding.name_tagger import Reading, TaggedName, TermScores, concepts_of
 from pg_graphrag.text.concept import Concept
+from pg_graphrag.text.words.concepts import with_names
 from pg_graphrag.text.words.keywords import keywords
-from pg_graphrag.text.words.tagged_names import with_names
 
 
 def name(text: str, part: str, tag: str = "PERSON") -> Concept:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.text.concept import Concept
-from pg_graphrag.text.naming.entity_types import entity_types
+from pg_graphrag.text.concept import Concept, entity_types
 
 
 def tagged(name: str, tag: str, probability: int = 90) -> Concept:

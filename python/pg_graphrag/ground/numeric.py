@@ -41,6 +41,7 @@ __all__ = [
     "distinct",
     "float64s",
     "int64s",
+    "multiply",
     "np",
     "numbered",
     "packed",
@@ -63,6 +64,12 @@ Flags: TypeAlias = NDArray[np.bool_]
 # (n, dimensions), or (dimensions,) for a single vector.
 Vectors: TypeAlias = NDArray[np.float32]
 
+# A query has few tokens. OpenBLAS multiplies small matrices without packing them first; packing all weights for a query
+# takes as long as reading them. So they are multiplied in slices, as large as it takes for small (rows x columns x depth).
+_FEW_TOKENS = 32
+_SMALL_PRODUCT = 100**3
+_SLICE_ROWS = (128, 96, 64, 48, 32, 24, 16, 8)
+
 
 def packed(**columns: str) -> str:
     """Return SQL of columns of numbers, each packed into a bytea: integers, and what is cast to float8."""
@@ -77,6 +84,20 @@ def packed(**columns: str) -> str:
 def sums(places: Places, weights: Scores, length: int = 0) -> Scores:
     """Return the sum of the weights of each place, for at least `length` places."""
     return cast(Scores, np.bincount(places, weights, length))  # numpy's stubs say integers
+
+
+def multiply(inputs: Vectors, weight: Vectors, product: Vectors) -> None:
+    """``product = inputs @ weight.T``."""
+    if len(inputs) > _FEW_TOKENS:
+        np.matmul(inputs, weight.T, out=product)
+        return
+    columns = np.ascontiguousarray(inputs.T)
+    most = _SMALL_PRODUCT // columns.size
+    rows = next((rows for rows in _SLICE_ROWS if rows <= most and len(weight) % rows == 0), len(weight))
+    transposed = np.empty((len(weight), len(inputs)), np.float32)
+    slices = weight.reshape(-1, rows, weight.shape[1])
+    np.matmul(slices, columns, out=transposed.reshape(-1, rows, len(inputs)))
+    product[:] = transposed.T
 
 
 def int64s(data: bytes | None) -> Ids:

@@ -1,8 +1,10 @@
-"""A concept, and the key that its name is known by."""
+"""A concept, the key that its name is known by, and what it is: PERSON, ORGANIZATION, …, another NAME, or a CONCEPT."""
 
 import hashlib
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -104,3 +106,26 @@ def _key(name: str) -> str:
 def digest(key_: str) -> bytes:
     """Return what a key is stored as where nothing but its equality counts, 8 bytes."""
     return hashlib.blake2b(key_.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+PERSON, CONCEPT = "PERSON", "CONCEPT"
+# The tagger's probability, in hundredths, from which it takes a name for one.
+_SURE = 50
+
+
+def entity_types(concepts: Sequence[Concept], persons: Iterable[str] = (), *, is_read: bool = True) -> dict[str, str]:
+    """Return {key: type} of a document's concepts: the type that the tagger gives it most often there.
+
+    Where the tagger reads, what it takes for no name is a CONCEPT: terms (VPN), roles, identifiers.
+
+    `concepts`: by their full names, each as often as it is mentioned. `persons`: names that are persons', by what else is
+    known. `is_read`: whether a tagger has read the document.
+    """
+    votes: dict[str, Counter[str]] = {}
+    for concept in concepts:
+        of_key = votes.setdefault(key(concept.name), Counter())
+        if concept.probability >= _SURE:
+            of_key[concept.tag] += concept.probability
+    types = {entity_key: min(tags, key=lambda tag: (-tags[tag], tag)) for entity_key, tags in votes.items() if tags}
+    terms = dict.fromkeys(votes, CONCEPT) if is_read else {}
+    return terms | types | dict.fromkeys(map(key, persons), PERSON)

@@ -23,10 +23,7 @@ Item = Document | ReadError | ReadWarning
 class IsolatedReader:
     """Reads files one after the other, in one process until a file breaks it. A context manager.
 
-    Parameters
-    ----------
-    seconds, memory : float, int
-        Bounds for a file: time, and bytes of the process (where the system bounds them).
+    `seconds`, `memory`: bounds for a file: time, and bytes of the process (where the system bounds them).
     """
 
     def __init__(self, options: ReadOptions, seconds: float = MAX_SECONDS, memory: int = MAX_MEMORY):

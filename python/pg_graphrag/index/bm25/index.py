@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import np, within
-from pg_graphrag.index.bm25.formula import K1, B, Floats, Saturation, idf
-from pg_graphrag.index.bm25.scan import Best, Source, scan
+from pg_graphrag.index.bm25.scoring import K1, B, Best, Floats, Saturation, Source, idf, scan
 from pg_graphrag.index.bm25.segments import Ids, Moved, Ordinals, Postings, State, locate, read_state
 from pg_graphrag.index.bm25.tail import Tail
 from pg_graphrag.server import Database
@@ -38,16 +37,9 @@ MAX_CACHED_ITEMS = 20_000
 class BM25Index:
     """The items of one kind of one corpus.
 
-    Parameters
-    ----------
-    db : Database
-        The session.
-    corpus_id : int
-        Corpus. One without items, or unknown, is an empty index.
-    kind : str
-        ``chunk``, ``entity_mention`` or ``relationship_mention``; each has its own N, df and avgdl.
-    corpus : Corpus, optional
-        The same corpus as a query found it: a small index is then cached in the session.
+    `db`: the session. `corpus_id`: corpus. One without items, or unknown, is an empty index. `kind`: ``chunk``,
+    ``entity_mention`` or ``relationship_mention``; each has its own N, df and avgdl. `corpus`: the same corpus as a query found
+    it: a small index is then cached in the session.
 
     Notes
     -----

@@ -29,22 +29,20 @@ from pg_graphrag.index.indexing.entity_keys import (
     is_stem,
     usages_of,
 )
-from pg_graphrag.llm.embedding.tagged_names import TermScores
+from pg_graphrag.llm.embedding.name_tagger import TermScores
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.chunks import Chunk, chunk, windows
-from pg_graphrag.text.concept import NEVER, Concept, digest, key
+from pg_graphrag.text.concept import NEVER, Concept, digest, entity_types, key
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.letters import has_invisible_or_apart, with_places, without_stray_invisible
-from pg_graphrag.text.naming.entity_types import entity_types
 from pg_graphrag.text.naming.full_names import full_names, references, speakers, with_speakers
 from pg_graphrag.text.outline import PATH_JOINT, Outline
 from pg_graphrag.text.prose import prose
 from pg_graphrag.text.sentences import sentences
 from pg_graphrag.text.tokenizers import Tokenizer
-from pg_graphrag.text.words.concepts import concepts, pairs
+from pg_graphrag.text.words.concepts import concepts, pairs, with_names
 from pg_graphrag.text.words.names import title_name
 from pg_graphrag.text.words.search_terms import lexical
-from pg_graphrag.text.words.tagged_names import with_names
 
 # A description is a sentence of this many characters; others are used only where there is none.
 GOOD_SENTENCE = (40, 300)
@@ -59,13 +57,8 @@ MAX_TF = 3
 class WindowTerms(NamedTuple):
     """How much of a term each token of a window is.
 
-    Attributes
-    ----------
-    start : int
-        Where the window begins in its chunk's own text.
-    moved : int
-        What is added to the places of `terms` to have those of the own text.
-    terms : TermScores
+    `start`: where the window begins in its chunk's own text. `moved`: what is added to the places of `terms` to have those of
+    the own text. `terms`: TermScores.
     """
 
     start: int
@@ -77,13 +70,8 @@ class WindowTerms(NamedTuple):
 class DocumentNames:
     """What a local model reads in one document.
 
-    Attributes
-    ----------
-    by_chunk : {ordinal: names as they stand in the chunk's own text}
-    of_title : names of the title
-    terms : {ordinal: scores of the tokens of its windows, ascending}
-    is_read : bool
-        Whether there is a tagger.
+    `by_chunk`: {ordinal: names as they stand in the chunk's own text}. `of_title`: names of the title. `terms`: {ordinal:
+    scores of the tokens of its windows, ascending}. `is_read`: whether there is a tagger.
     """
 
     by_chunk: Mapping[int, Sequence[Concept]] = field(default_factory=dict)
@@ -110,13 +98,8 @@ class DocumentNames:
 class _Names:
     """What the names of a document mean.
 
-    Attributes
-    ----------
-    keys : set of str
-        Of the entities.
-    full : {key: the name that it means}, or None where names are as they are written.
-    spoken : set of str
-        Keys of the labels of who speaks.
+    `keys`: of the entities. `full`: {key: the name that it means}, or None where names are as they are written. `spoken`: keys
+    of the labels of who speaks.
     """
 
     keys: Set[str]
@@ -354,13 +337,8 @@ def digests(counts: Mapping[str, int]) -> bytes:
 class _Mentioned:
     """What a chunk mentions.
 
-    Attributes
-    ----------
-    sentences : list of (int, int)
-        Of its own text, by its characters.
-    in_text, in_title : list of Concept
-        Those that are entities, by their full names.
-    weak : {key of a concept that is no entity by one mention: its mentions here}
+    `sentences` (list of (int, int)): of its own text, by its characters. `in_text`, `in_title`: those that are entities, by
+    their full names. `weak`: {key of a concept that is no entity by one mention: its mentions here}.
     """
 
     sentences: list[tuple[int, int]]

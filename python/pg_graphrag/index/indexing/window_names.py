@@ -8,7 +8,7 @@ from pg_graphrag.index.graph.drafts import ChunkDraft
 from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll
 from pg_graphrag.index.indexing.prepare import DocumentNames, WindowTerms, window_head
 from pg_graphrag.llm.embedding.document_embedder import document_embedder
-from pg_graphrag.llm.embedding.tagged_names import Reading, concepts_of, reads_names
+from pg_graphrag.llm.embedding.name_tagger import Reading, concepts_of, reads_names
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, embedding_of
 from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Embedding, local_embedding
@@ -19,11 +19,7 @@ from pg_graphrag.text.concept import Concept
 class WindowNames:
     """What a local model made of texts of windows.
 
-    Attributes
-    ----------
-    vectors : {model: {text: its vector}}
-        Empty where no model is installed.
-    readings : {text: what is read in it}
+    `vectors` ({model: {text: its vector}}): empty where no model is installed. `readings`: {text: what is read in it}.
     """
 
     vectors: VectorsByModel = field(default_factory=dict)

@@ -34,7 +34,7 @@ from pg_graphrag.server.corpus.corpora import Corpus
 
 if TYPE_CHECKING:
     from pg_graphrag.llm.endpoints.gateway import Gateway
-    from pg_graphrag.llm.endpoints.model_habits import ModelHabits
+    from pg_graphrag.llm.endpoints.providers import ModelHabits
 
 # Longest wait for these roles: a search can do without them.
 PATIENCE_SECONDS = {"keywords": 2.0, "relevance": 2.0}
@@ -176,7 +176,7 @@ class Models:
 
     def _without_reasoning(self, pieces: Iterator[str], role: str) -> Iterator[str]:
         """Leave out the reasoning of an answer, as `replies.answer` does for a complete one."""
-        from pg_graphrag.llm.endpoints.model_habits import THINKS_UNMARKED
+        from pg_graphrag.llm.endpoints.providers import THINKS_UNMARKED
 
         habits = self._habits(role)
         held = MAX_HELD if habits and habits.has(THINKS_UNMARKED) else held_of(self.corpus.options.llm.of(role)[1])
@@ -252,8 +252,7 @@ class Models:
 
     def _habits(self, role: str) -> "ModelHabits | None":
         """Return what was seen of the model of a role; None where its provider is not set up, as the request itself will say."""
-        from pg_graphrag.llm.endpoints.model_habits import ModelHabits
-        from pg_graphrag.llm.endpoints.providers import load
+        from pg_graphrag.llm.endpoints.providers import ModelHabits, load
 
         name, model = self.corpus.options.llm.of(role)
         try:

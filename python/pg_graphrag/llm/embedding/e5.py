@@ -26,7 +26,7 @@ from pg_graphrag.llm.embedding.tensors import map_tensors
 from pg_graphrag.text.languages import LANGUAGES
 
 if TYPE_CHECKING:
-    from pg_graphrag.text.naming.spelling import Span
+    from pg_graphrag.text.naming.unit_traits import Span
 
 # The model wants this before both texts where they are of one kind, and a corpus compares names, questions and passages alike.
 _PREFIX = "query: "
@@ -40,14 +40,9 @@ _UNKNOWN_PENALTY = 10.0
 class UnigramTokenizer:
     """Text to token ids, as SentencePiece gives them.
 
-    Parameters
-    ----------
-    directory : Path
-        Where characters.json ({character: what it is replaced by}) and pieces.marisa (piece to number) lie.
-    ids, scores : arrays, (pieces,)
-        The token and the log probability of each numbered piece.
-    unknown : int
-        The token of characters that are in no piece.
+    `directory`: where characters.json ({character: what it is replaced by}) and pieces.marisa (piece to number) lie. `ids`,
+    `scores` (arrays, (pieces,)): the token and the log probability of each numbered piece. `unknown`: the token of characters
+    that are in no piece.
     """
 
     def __init__(self, directory: Path, ids: Ids, scores: NDArray[np.float32], unknown: int) -> None:

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.numeric import NDArray, Vectors, np
-from pg_graphrag.llm.embedding.tensors import Floats, map_tensors, multiply, read_header
+from pg_graphrag.ground.numeric import NDArray, Vectors, multiply, np
+from pg_graphrag.llm.embedding.tensors import Floats, map_tensors, read_header
 from pg_graphrag.text.letters import without_stray_invisible
 
 if TYPE_CHECKING:
-    from pg_graphrag.llm.embedding.name_tagger import NameTagger
-    from pg_graphrag.llm.embedding.tagged_names import Reading
-    from pg_graphrag.text.naming.spelling import Span
+    from pg_graphrag.llm.embedding.name_tagger import NameTagger, Reading
+    from pg_graphrag.text.naming.unit_traits import Span
 
 # x * Phi(x) = x / (1 + exp(-x * q(x^2))), q the weighted least-squares fit (iterated towards minimax on the error of
 # the product) of log(Phi / (1 - Phi)) / x for |x| <= 5.5, constant beyond: |error| < 1.3e-5 (float64, |x| <= 8).
@@ -66,12 +65,8 @@ def numpy_encoder(weights: Path, config: dict[str, Any]) -> Encoder:
 class LocalModel(ABC):
     """A `pg_graphrag.llm.embedding.Embedder` whose files lie beside the package.
 
-    Parameters
-    ----------
-    directory : Path
-        Where the files of `digests` lie.
-    encoder
-        Makes the encoder of the weights' file and the model's ``config.json``; by default numpy's.
+    `directory`: where the files of `digests` lie. `encoder`: makes the encoder of the weights' file and the model's
+    ``config.json``; by default numpy's.
     """
 
     model: str
@@ -152,7 +147,7 @@ class LocalModel(ABC):
     def _readings(
         self, tagger: NameTagger, texts: Sequence[str], spans: Sequence[list[Span]], states: Sequence[Floats]
     ) -> list[Reading]:
-        from pg_graphrag.llm.embedding.tagged_names import Reading
+        from pg_graphrag.llm.embedding.name_tagger import Reading
 
         cleaned = [without_stray_invisible(text) for text in texts]
         names = tagger.names(cleaned, spans, states)
@@ -183,10 +178,7 @@ def check_files(directory: Path, model: type[LocalModel]) -> None:
 
     The weights are known by size and header; who installs them checks their whole SHA-256.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01 (missing or unreadable) or XX001 (other content).
+    Raises GraphRAGError: 58P01 (missing or unreadable) or XX001 (other content).
     """
     try:
         contents = {name: (directory / name).read_bytes() for name in model.digests if name != WEIGHTS}
@@ -217,14 +209,9 @@ def check_files(directory: Path, model: type[LocalModel]) -> None:
 class BertEncoder:
     """Token ids to mean-pooled, L2-normalised sentence vectors.
 
-    Parameters
-    ----------
-    weights : Path
-        The safetensors file, tensors named as transformers' ``BertModel`` names them.
-    config : dict
-        The model's ``config.json``: sizes and ``layer_norm_eps``.
-    max_tokens : int
-        Largest number of tokens of one call of `encode`; the working buffers have this many rows.
+    `weights`: the safetensors file, tensors named as transformers' ``BertModel`` names them. `config`: the model's
+    ``config.json``: sizes and ``layer_norm_eps``. `max_tokens`: largest number of tokens of one call of `encode`; the working
+    buffers have this many rows.
     """
 
     def __init__(self, weights: Path, config: dict[str, Any], max_tokens: int) -> None:

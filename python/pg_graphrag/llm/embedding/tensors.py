@@ -1,4 +1,4 @@
-"""Tensors of safetensors files, mapped, and their products."""
+"""Tensors of safetensors files, mapped."""
 
 import json
 from pathlib import Path
@@ -9,11 +9,6 @@ from pg_graphrag.ground.numeric import NDArray, np
 Floats = NDArray[np.float32]
 # Numbers of safetensors files that are read.
 _KINDS = {"F32": "<f4", "F16": "<f2", "I32": "<i4"}
-# A query has few tokens. OpenBLAS multiplies small matrices without packing them first; packing all weights for a query
-# takes as long as reading them. So they are multiplied in slices, as large as it takes for small (rows x columns x depth).
-_FEW_TOKENS = 32
-_SMALL_PRODUCT = 100**3
-_SLICE_ROWS = (128, 96, 64, 48, 32, 24, 16, 8)
 
 
 def read_header(path: Path) -> tuple[bytes, int]:
@@ -37,17 +32,3 @@ def map_tensors(path: Path, *, writable: bool = False) -> dict[str, Any]:
             first, end = entry["data_offsets"]
             tensors[name] = data[start + first : start + end].view(kind).reshape(entry["shape"])
     return tensors
-
-
-def multiply(inputs: Floats, weight: Floats, product: Floats) -> None:
-    """``product = inputs @ weight.T``."""
-    if len(inputs) > _FEW_TOKENS:
-        np.matmul(inputs, weight.T, out=product)
-        return
-    columns = np.ascontiguousarray(inputs.T)
-    most = _SMALL_PRODUCT // columns.size
-    rows = next((rows for rows in _SLICE_ROWS if rows <= most and len(weight) % rows == 0), len(weight))
-    transposed = np.empty((len(weight), len(inputs)), np.float32)
-    slices = weight.reshape(-1, rows, weight.shape[1])
-    np.matmul(slices, columns, out=transposed.reshape(-1, rows, len(inputs)))
-    product[:] = transposed.T

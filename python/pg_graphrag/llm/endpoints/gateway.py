@@ -25,9 +25,8 @@ from pg_graphrag.llm.endpoints.faults import (
     TimedOut,
 )
 from pg_graphrag.llm.endpoints.ledger import Ledger, cache_key
-from pg_graphrag.llm.endpoints.model_habits import IS_LLAMA_CPP, THINKS_UNMARKED, ModelHabits
 from pg_graphrag.llm.endpoints.provider_limits import Breaker, OpenStream, Pace, Slots, back_off
-from pg_graphrag.llm.endpoints.providers import Provider, load
+from pg_graphrag.llm.endpoints.providers import IS_LLAMA_CPP, THINKS_UNMARKED, ModelHabits, Provider, load
 from pg_graphrag.llm.endpoints.requests import (
     PROBE_SECONDS,
     ChatRequest,

@@ -68,10 +68,8 @@ class FencedStatement:
 def fenced(statement: str, relations: Iterable[tuple[str, str]]) -> FencedStatement:
     """Return a statement as it may be run.
 
-    Parameters
-    ----------
-    relations : iterable of (str, str)
-        Schema and name of the relations that it may read. A name without schema stands for the only one called so.
+    `relations` (iterable of (str, str)): schema and name of the relations that it may read. A name without schema stands for
+    the only one called so.
 
     Raises
     ------

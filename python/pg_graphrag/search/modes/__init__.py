@@ -9,12 +9,15 @@ from pg_graphrag.search.query.mode import Mode
 from pg_graphrag.server.backend import loading
 
 
+@cache
 def find(name: str | None) -> Mode:
-    """Return the mode called `name`; 22023 with the names there are."""
+    """Return the mode called `name`, which is loaded the first time; 22023 with the names there are."""
     if name is None or name not in _modules():
         message = "mode cannot be null" if name is None else f'unknown mode "{name}"'
         raise GraphRAGError(message, hint=f"Modes: {', '.join(mode.name for mode in all_modes())}.")
-    return _loaded(_modules()[name])
+    with loading():
+        mode: Mode = importlib.import_module(f"{__name__}.{_modules()[name]}").MODE
+    return mode
 
 
 def all_modes() -> list[Mode]:
@@ -23,14 +26,7 @@ def all_modes() -> list[Mode]:
 
 
 @cache
-def _loaded(module: str) -> Mode:
-    with loading():
-        mode: Mode = importlib.import_module(f"{__name__}.{module}").MODE
-    return mode
-
-
-@cache
 def _modules() -> dict[str, str]:
-    """Return {mode: its module}. Only the one that is asked for is loaded; global is no name for a module."""
+    """Return {mode: its module}; global is no name for a module."""
     files = (file for folder in __path__ for file in Path(folder).iterdir() if file.suffix == ".py")
     return {file.stem.rstrip("_"): file.stem for file in files if file.stem != "__init__"}

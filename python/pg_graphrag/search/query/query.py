@@ -16,9 +16,14 @@ from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
 from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.llm.embedding import local_embedder
 from pg_graphrag.llm.embedding.vector_text import vector_text
-from pg_graphrag.search.query import question_names
 from pg_graphrag.search.query.mode_options import SearchOptions
-from pg_graphrag.search.query.understanding import Understanding, noun_phrases, understand
+from pg_graphrag.search.query.understanding import (
+    Understanding,
+    forget_questions,
+    noun_phrases,
+    question_vector,
+    understand,
+)
 from pg_graphrag.server import Database, cached_property
 from pg_graphrag.server.access.caller import Caller, Documents
 from pg_graphrag.server.caches.session_cache import cache
@@ -62,7 +67,7 @@ _HAN_KANA = r"[぀-ヿ㐀-鿿豈-﫿々ー]+"
 def forget_vectors() -> None:
     """Forget the session's query vectors, so that a measured search embeds its query as a new one would be."""
     _embedded.clear()
-    question_names.forget()
+    forget_questions()
 
 
 def once(compute: Callable[Concatenate["Query", P], T]) -> Callable[Concatenate["Query", P], T]:
@@ -294,7 +299,7 @@ class Query:
         new_texts = [text for text in dict.fromkeys(texts) if text not in vector_of]
         if new_texts and model.local:
             vector_of |= {
-                text: question_names.vector_of(model.model, text)
+                text: question_vector(model.model, text)
                 if text == self.text
                 else local_embedder(model.model).embed([text])[0]
                 for text in new_texts

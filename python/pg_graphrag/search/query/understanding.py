@@ -1,19 +1,26 @@
 """The understanding of a question: keywords, entities and answer types, by one call to a model, or by noun phrases."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pg_graphrag.ground.numeric import Vectors
 from pg_graphrag.llm.asking.length_limits import MAX_UNDERSTOOD
 from pg_graphrag.llm.asking.models import ModelFault, Models
-from pg_graphrag.search.query.question_names import names_in
+from pg_graphrag.llm.embedding import local_embedder
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
+from pg_graphrag.text.concept import Concept
 from pg_graphrag.text.words.keywords import keywords
 
 # After failures in a row that took so many seconds, a session does without the model for a while.
 MAX_LOST_SECONDS = 5.0
 PAUSE_SECONDS = 30.0
+# Questions that a session remembers.
+_REMEMBERED = 64
+# By model and text: what a local model reads in a question, in one pass of its encoder.
+_read: dict[tuple[str, str], tuple[Vectors, Sequence[Concept]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +64,8 @@ def understand(
 ) -> Understanding:
     """Return what `question` asks for; never fails because of a model.
 
-    Parameters
-    ----------
-    has_keywords : bool
-        The caller gave keywords: no model is asked; what the caller left out is read off the question.
-    insist : bool
-        Ask the model even if it failed the session lately.
+    `has_keywords`: the caller gave keywords: no model is asked; what the caller left out is read off the question. `insist`:
+    ask the model even if it failed the session lately.
     """
     corpus, role = models.corpus, models.caller.role
     if has_keywords or not question or not corpus.options.llm.has("keywords"):
@@ -119,3 +122,35 @@ def _keywords(corpus: Corpus, question: str) -> tuple[list[str], list[str]]:
     language = None if corpus.options.language == "auto" else corpus.options.language
     names = [name for name in names_in(corpus, question) if name.end <= MAX_UNDERSTOOD]
     return keywords(question[:MAX_UNDERSTOOD], language, names)
+
+
+def question_vector(model: str, text: str) -> Vectors:
+    """Return the vector of a question by a local model, (dimensions,)."""
+    return _reading(model, text)[0]
+
+
+def names_in(corpus: Corpus, text: str) -> Sequence[Concept]:
+    """Return the names in a question; none where documents' names are read by another model than the session has."""
+    from pg_graphrag.llm.embedding.name_tagger import reads_names  # mode bm25 does without
+
+    model = corpus.options.embedding
+    return _reading(model.model, text)[1] if model.local and reads_names(model.model) and model.embeds(text) else ()
+
+
+def forget_questions() -> None:
+    """Forget the session's questions, so that a measured search reads its question as a new one."""
+    _read.clear()
+
+
+def _reading(model: str, text: str) -> tuple[Vectors, Sequence[Concept]]:
+    from pg_graphrag.llm.embedding.name_tagger import concepts_of, reads_names  # mode bm25 does without
+
+    if (model, text) not in _read:
+        if len(_read) >= _REMEMBERED:
+            del _read[next(iter(_read))]
+        if reads_names(model):
+            _, vectors, readings = next(batch for batch in local_embedder(model).tag_batches([text]) if len(batch[0]))
+            _read[model, text] = vectors[0], concepts_of(text, readings[0].names)
+        else:
+            _read[model, text] = local_embedder(model).embed([text])[0], ()
+    return _read[model, text]

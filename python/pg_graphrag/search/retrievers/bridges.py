@@ -13,11 +13,11 @@ from typing import Any
 
 from pg_graphrag.ground.numeric import Flags, Ids, NDArray, Scores, distinct, int64s, np, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
+from pg_graphrag.search.graph_view.seeds import Mentions, mentions_in
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Fused, best_places, leveled, ranking
 from pg_graphrag.search.retrievers import dense
 from pg_graphrag.search.retrievers.lexical import answered_rest
-from pg_graphrag.search.retrievers.mentions import Mentions, mentions_in
 
 # Chunks from which bridges lead, and chunks to which they may lead, of the best.
 FROM, TO = 4, 40

@@ -7,7 +7,7 @@ relationship is scored as its best mention, not as the merged text (docs/decisio
 from dataclasses import dataclass
 
 from pg_graphrag.ground.numeric import Flags, Ids, distinct, np, numbered, within
-from pg_graphrag.index.bm25.formula import K1, B, idf
+from pg_graphrag.index.bm25.scoring import K1, B, idf
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.row_names import row_names
 from pg_graphrag.search.query.query import Query
@@ -59,12 +59,8 @@ def edges_around(query: Query, entities: Ids, hops: int) -> Edges:
 def important(query: Query, edges: Edges, is_near: Flags, holders: tuple[Ids, Ids], limit: int) -> dict[int, float]:
     """Return {relationship: score} of the important ones, best first: the `limit` best of those near the candidates.
 
-    Parameters
-    ----------
-    is_near : (m,) bool
-        Which of `edges` touch a candidate or an entity that may be the answer.
-    holders : (chunks, entities), (p,) int64 each
-        Which chunks mention which entities.
+    `is_near` (m,) bool: which of `edges` touch a candidate or an entity that may be the answer. `holders` (chunks, entities),
+    (p,) int64 each: which chunks mention which entities.
     """
     if query.options.path_weighting == "bm25_chunks":
         return _by_chunks(query, edges, is_near, holders, limit)

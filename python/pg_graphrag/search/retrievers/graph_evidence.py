@@ -15,10 +15,9 @@ from pg_graphrag.search.graph_view.window_statements import stated_by_windows
 from pg_graphrag.search.query.query import MAX_KEYWORDS, Query, once, timed
 from pg_graphrag.search.query.rankings import among_best
 from pg_graphrag.search.retrievers import curated, dense, described_mentions
-from pg_graphrag.search.retrievers.lexical import bm25, shared_words
+from pg_graphrag.search.retrievers.lexical import SharedWords, bm25, joined, shared_words
 from pg_graphrag.server import Row
 from pg_graphrag.text.concept import key
-from pg_graphrag.text.words.shared_words import SharedWords, joined
 
 # Windows (without dense retrieval: chunks) that are read for each relationship to be found.
 WINDOWS_PER_RELATIONSHIP = 3

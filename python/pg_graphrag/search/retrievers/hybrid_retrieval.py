@@ -2,6 +2,7 @@
 
 from pg_graphrag.ground.numeric import Flags, Ids, Scores, np, within
 from pg_graphrag.search.graph_view import seeds
+from pg_graphrag.search.graph_view.seeds import Mentions
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.search.query.rankings import (
     NOISE,
@@ -17,7 +18,6 @@ from pg_graphrag.search.query.rankings import (
 from pg_graphrag.search.retrievers import dense, described_mentions, evidence_chunks, graph_evidence
 from pg_graphrag.search.retrievers.bridges import with_bridges
 from pg_graphrag.search.retrievers.lexical import bm25
-from pg_graphrag.search.retrievers.mentions import Mentions
 from pg_graphrag.search.retrievers.other_rows import with_other_rows
 from pg_graphrag.search.retrievers.pagerank import SEED_CHUNKS, Walk, pagerank
 

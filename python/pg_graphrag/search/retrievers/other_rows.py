@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from pg_graphrag.ground.numeric import Ids, are_new, np
-from pg_graphrag.index.bm25.formula import K1, B, Saturation, idf
+from pg_graphrag.index.bm25.scoring import K1, B, Saturation, idf
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.row_references import References, row_references
 from pg_graphrag.search.query.query import Query, timed

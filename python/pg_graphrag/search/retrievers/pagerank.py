@@ -16,11 +16,11 @@ from pg_graphrag.search.graph_view.chunk_concept_graph import ConceptGraph, Weak
 from pg_graphrag.search.graph_view.graph_tables import Edges
 from pg_graphrag.search.graph_view.joined_nodes import JoinedNodes
 from pg_graphrag.search.graph_view.row_references import referenced_chunks
+from pg_graphrag.search.graph_view.seeds import Mentions, hub_size
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Ranking, among_best, best_places, leveled_sums
 from pg_graphrag.search.retrievers import dense
 from pg_graphrag.search.retrievers.lexical import shared_words
-from pg_graphrag.search.retrievers.mentions import Mentions, hub_size
 
 # The neighbourhood: chunks with most mass among those one step through an entity from the seeds. Fewer where chunks are long
 # and mention much, so that a query reads about MAX_EDGES mentions. On the dev questions 150 chunks rank as 300 and 1500 do,
@@ -87,10 +87,8 @@ class Walk:
 def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, with_synonyms: bool = False) -> Walk:
     """Rank chunks by the mass of a walk that restarts at the query's entities and chunks found directly.
 
-    Parameters
-    ----------
-    direct : (chunk id, weight) of chunks to start from, too.
-    with_synonyms : whether names like those of the query's entities are walked to as well.
+    `direct`: (chunk id, weight) of chunks to start from, too. `with_synonyms`: whether names like those of the query's
+    entities are walked to as well.
     """
     hub = hub_size(query)
     entity_seeds = seeds.entities(query, hub)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.search.query import cached_vectors
 from pg_graphrag.search.query.query import Query, timed
-from pg_graphrag.search.retrievers.lexical import shared_words
+from pg_graphrag.search.retrievers.lexical import SharedWords, shared_words
 from pg_graphrag.server import Row
 from pg_graphrag.text.chunks import half_words
 from pg_graphrag.text.sentences import sentences
-from pg_graphrag.text.words.shared_words import SharedWords
 
 # Half words of a passage: about 50 words, or 100 Han characters. Of longer ones a model reads more, and finds hardly more.
 PASSAGE_SIZE = 100

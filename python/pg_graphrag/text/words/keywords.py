@@ -5,8 +5,7 @@ from operator import attrgetter
 
 from pg_graphrag.text.concept import Concept, key
 from pg_graphrag.text.languages import detect
-from pg_graphrag.text.words.concepts import concepts
-from pg_graphrag.text.words.tagged_names import with_names
+from pg_graphrag.text.words.concepts import concepts, with_names
 
 
 def keywords(query: str, language: str | None = None, names: Sequence[Concept] = ()) -> tuple[list[str], list[str]]:

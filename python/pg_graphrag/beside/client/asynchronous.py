@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pg_graphrag.beside.client import sql_statements, tracing
-from pg_graphrag.beside.client.connection_settings import adapt, check_source, settings_of
+from pg_graphrag.beside.client.connection_settings import adapt, check_source, is_lost, settings_of
 from pg_graphrag.beside.client.display import ProgressBar, Results
 from pg_graphrag.beside.client.hosts import (
     LACKS,
@@ -22,7 +22,6 @@ from pg_graphrag.beside.client.hosts import (
     rows_beside_async,
     stream_beside_async,
 )
-from pg_graphrag.beside.client.lost import is_lost
 from pg_graphrag.beside.client.results import (
     Answer,
     Community,

@@ -36,8 +36,8 @@ from pathlib import Path
 
 from pg_graphrag.beside.readers import Document, read
 from pg_graphrag.index.graph.drafts import DocumentDraft
+from pg_graphrag.index.indexing.item_vectors import WindowNames, document_names
 from pg_graphrag.index.indexing.prepare import add_concepts, draft, own_proses
-from pg_graphrag.index.indexing.window_names import WindowNames, document_names
 from pg_graphrag.llm.embedding.document_embedder import _embedder, fastest
 from pg_graphrag.llm.embedding.name_tagger import Reading
 from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Options

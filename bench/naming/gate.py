@@ -21,8 +21,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 from pg_graphrag.index.indexing import prepare
+from pg_graphrag.index.indexing.item_vectors import NO_NAMES, document_names
 from pg_graphrag.index.indexing.prepare import add_concepts, own_proses
-from pg_graphrag.index.indexing.window_names import NO_NAMES, document_names
 from pg_graphrag.llm.embedding.name_tagger import DIGESTS, NameTagger, TermScores
 from pg_graphrag.llm.embedding.tensors import Floats as Singles
 from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Options

@@ -16,9 +16,8 @@ from xml.etree import ElementTree
 import networkx
 import pytest
 from pg_graphrag.beside.cli.plot import groups_of, most_connected
-from pg_graphrag.beside.exchange import plot_image as module
-from pg_graphrag.beside.exchange.plot_image import Groups, members_of, plot, positions
-from pg_graphrag.beside.exchange.plot_page import page
+from pg_graphrag.beside.exchange import plot as module
+from pg_graphrag.beside.exchange.plot import Groups, members_of, page, plot, positions
 from pg_graphrag.ground.errors import GraphRAGError
 from playwright.sync_api import sync_playwright
 

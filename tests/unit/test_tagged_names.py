@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from pg_graphrag.index.graph.drafts import ChunkDraft
+from pg_graphrag.index.indexing.item_vectors import WindowNames, document_names
 from pg_graphrag.index.indexing.prepare import DocumentNames, add_concepts, own_proses, window_texts
-from pg_graphrag.index.indexing.window_names import WindowNames, document_names
 from pg_graphrag.llm.embedding.name_tagger import Reading, TaggedName, TermScores, concepts_of
 from pg_graphrag.text.concept import Concept
 from pg_graphrag.text.words.concepts import with_names

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from pg_graphrag.beside.cli.open_database import connect
 from pg_graphrag.beside.client.graph_items import stream, to_networkx
-from pg_graphrag.beside.exchange import plot_image
-from pg_graphrag.beside.exchange.plot_image import Groups
-from pg_graphrag.beside.exchange.plot_page import page
+from pg_graphrag.beside.exchange import plot as drawing
+from pg_graphrag.beside.exchange.plot import Groups, page
 
 if TYPE_CHECKING:
     import networkx
@@ -36,7 +35,7 @@ def plot(args: argparse.Namespace) -> int:
         return 0
     with warnings.catch_warnings(record=True) as font_warnings:
         warnings.simplefilter("always")
-        plot_image.plot(graph, groups, path, f"{corpus}: {counts}")
+        drawing.plot(graph, groups, path, f"{corpus}: {counts}")
     if path.suffix.lower() != ".svg" and any("missing from font" in str(warning.message) for warning in font_warnings):
         hint = "write SVG, which its reader's fonts show, or install a font such as Noto Sans CJK"
         print(f"pg-graphrag: no font of this machine has all letters of the names: {hint}", file=sys.stderr)

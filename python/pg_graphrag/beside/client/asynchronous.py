@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pg_graphrag.beside.client import sql_statements, tracing
-from pg_graphrag.beside.client.connection_settings import adapt, check_source, settings_of
+from pg_graphrag.beside.client.connection_settings import adapt, check_source, is_lost, settings_of
 from pg_graphrag.beside.client.display import ProgressBar, Results
 from pg_graphrag.beside.client.hosts import (
     LACKS,
@@ -22,7 +22,6 @@ from pg_graphrag.beside.client.hosts import (
     rows_beside_async,
     stream_beside_async,
 )
-from pg_graphrag.beside.client.lost import is_lost
 from pg_graphrag.beside.client.results import (
     Answer,
     Community,
@@ -190,10 +189,7 @@ class AsyncGraphRAG:
         Indexing follows when a worker runs (`process_jobs`, ``pg-graphrag worker`` or pg_cron); see
         `wait_until_indexed`. Documents that would not change cost nothing.
 
-        Parameters
-        ----------
-        documents : Document, mapping, str, or an iterable of these
-            A mapping has the fields of `Document`; a string is only content, its key a hash of it.
+        `documents`: a mapping has the fields of `Document`; a string is only content, its key a hash of it.
         """
         summary = InsertSummary(0, 0, 0)
         async with self._connection() as connection, _atomic(connection):
@@ -214,10 +210,7 @@ class AsyncGraphRAG:
     async def retract(self, source_key: str, reason: str, *, retracted_at: datetime | None = None) -> None:
         """Retract a document: nothing finds it from now on, and its row says why: ``graphrag.retract``.
 
-        Parameters
-        ----------
-        retracted_at : datetime, optional
-            Since when, with a time zone; not in the future.
+        `retracted_at`: since when, with a time zone; not in the future.
         """
         since = {} if retracted_at is None else {"retracted_at": retracted_at}
         await self._run(in_sql("retract", corpus=self.corpus, source_key=source_key, reason=reason, **since))
@@ -312,10 +305,7 @@ class AsyncGraphRAG:
     ) -> Results[ReportResult]:
         """Find reports on communities, best first: ``graphrag.search_reports``.
 
-        Parameters
-        ----------
-        only_level : int, optional
-            Only reports of this level, 0 the coarsest. The others are as in `search`.
+        `only_level`: only reports of this level, 0 the coarsest. The others are as in `search`.
         """
         statement = results(
             "search_reports",
@@ -349,15 +339,9 @@ class AsyncGraphRAG:
     ) -> dict[str, Any]:
         """Return what a language model is given for a query: ``graphrag.context``.
 
-        Parameters
-        ----------
-        max_tokens : int, optional
-            Budget for the whole, by the corpus' tokenizer. The others are as in `search`.
+        `max_tokens`: budget for the whole, by the corpus' tokenizer. The others are as in `search`.
 
-        Returns
-        -------
-        dict
-            entities, relationships, reports, chunks, references (numbered), prompt, tokens.
+        Returns dict: entities, relationships, reports, chunks, references (numbered), prompt, tokens.
         """
         with tracing.call("context", self.corpus, mode, query, options) as call:
             statement = value(
@@ -483,17 +467,10 @@ class AsyncGraphRAG:
     ) -> Results[Evaluation]:
         """Measure modes on questions with known evidence, for each mode and k: ``graphrag.evaluate``.
 
-        Parameters
-        ----------
-        questions : iterable of mapping
-            ``question``, ``evidence`` (source keys), and optionally ``id``, ``low_level_keywords``, ``high_level_keywords``,
-            ``query_entities``, ``answer_types`` (for modes that have these options, where a variant does not set them).
-        k : sequence of int
-            Depths.
-        baseline : str, optional
-            The mode that others are compared to; the first of `modes` when None.
-        **options
-            ``seed``, ``per_question``, ``variants``.
+        `questions`: ``question``, ``evidence`` (source keys), and optionally ``id``, ``low_level_keywords``,
+        ``high_level_keywords``, ``query_entities``, ``answer_types`` (for modes that have these options, where a variant does
+        not set them). `k`: depths. `baseline`: the mode that others are compared to; the first of `modes` when None.
+        `**options`: ``seed``, ``per_question``, ``variants``.
         """
         statement = results(
             "evaluate",
@@ -518,14 +495,8 @@ class AsyncGraphRAG:
     ) -> Results[CorpusComparison]:
         """Measure the same questions on this corpus and on another, for each mode, k and metric: ``graphrag.compare_corpora``.
 
-        Parameters
-        ----------
-        other : str
-            A corpus with the same documents, as `clone_corpus` makes it.
-        questions : iterable of mapping, optional
-            As for `evaluate`; those of `golden_questions` when None.
-        **options
-            ``seed``, ``variants``.
+        `other`: a corpus with the same documents, as `clone_corpus` makes it. `questions`: as for `evaluate`; those of
+        `golden_questions` when None. `**options`: ``seed``, ``variants``.
         """
         judged = await self.golden_questions() if questions is None else list(questions)
         statement = results(
@@ -557,12 +528,8 @@ class AsyncGraphRAG:
     ) -> None:
         """Note a verdict on an answer, ``good`` or ``bad``: ``graphrag.feedback``.
 
-        Parameters
-        ----------
-        evidence : sequence of str, optional
-            Source keys of documents that answer the question, such as those of the answer's citations.
-        author : str
-            Who says so, where many people share a role. A later verdict of the same author on the question replaces it.
+        `evidence`: source keys of documents that answer the question, such as those of the answer's citations. `author`: who
+        says so, where many people share a role. A later verdict of the same author on the question replaces it.
         """
         statement = nothing(
             "feedback",
@@ -668,10 +635,7 @@ class AsyncGraphRAG:
     async def progress(self) -> Progress:
         """Return how far indexing is.
 
-        Raises
-        ------
-        GraphRAGError
-            42704 when there is no such corpus.
+        Raises GraphRAGError: 42704 when there is no such corpus.
         """
         return await self._run(sql_statements.progress(self.corpus))
 
@@ -727,22 +691,12 @@ class AsyncGraphRAG:
     async def wait_until_indexed(self, timeout: float | None = None, *, show_progress: bool = False) -> Progress:
         """Wait until no document of the corpus is pending; some worker must be running.
 
-        Parameters
-        ----------
-        timeout : float, optional
-            Seconds; forever when None.
-        show_progress : bool
-            Show how far it is: a bar in a notebook, else lines on standard error.
+        `timeout`: seconds; forever when None. `show_progress`: show how far it is: a bar in a notebook, else lines on standard
+        error.
 
-        Returns
-        -------
-        Progress
-            Its ``failed`` counts the documents that became dead letters.
+        Returns Progress: its ``failed`` counts the documents that became dead letters.
 
-        Raises
-        ------
-        TimeoutError
-            With the number of documents still pending.
+        Raises TimeoutError: with the number of documents still pending.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         bar = ProgressBar() if show_progress else None
@@ -776,20 +730,13 @@ class AsyncGraphRAG:
     async def call(self, function: str, **arguments: Any) -> Any:
         """Call a function of the schema whose body is Python, by name: ``call("merge_entities", entities=[…], target="…")``.
 
-        Parameters
-        ----------
-        **arguments
-            The function's own, by name; `corpus` is the client's where it is left out. jsonb: an object, or JSON as text.
+        `**arguments`: the function's own, by name; `corpus` is the client's where it is left out. jsonb: an object, or JSON as
+        text.
 
-        Returns
-        -------
-        object
-            Its value; a list where it returns a set; dictionaries for rows with columns; None where it returns nothing.
+        Returns object: its value; a list where it returns a set; dictionaries for rows with columns; None where it returns
+        nothing.
 
-        Raises
-        ------
-        GraphRAGError
-            42883 when there is no such function with these arguments.
+        Raises GraphRAGError: 42883 when there is no such function with these arguments.
         """
         return await self._run(sql_statements.any_call(self.corpus, function, arguments))
 

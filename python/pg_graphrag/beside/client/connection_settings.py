@@ -1,7 +1,8 @@
-"""How the client and the CLI connect."""
+"""How the client and the CLI connect, and whether a connection that waits for its next call was ended by the server."""
 
 import inspect
 import json
+import selectors
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -11,6 +12,7 @@ import psycopg
 from psycopg.abc import AdaptContext
 from psycopg.adapt import PyFormat
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import ConnStatus, TransactionStatus
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import Jsonb, JsonbDumper, JsonbLoader
 
@@ -54,10 +56,7 @@ def settings_of(url: str) -> dict[str, Any]:
 def check_source(source: Any, connection_class: type[Any]) -> None:
     """Refuse what is no URL, connection of that class of psycopg 3 or pool of such.
 
-    Raises
-    ------
-    GraphRAGError
-        0A000 for a connection or pool of another library or of the other client; 22023 for anything else.
+    Raises GraphRAGError: 0A000 for a connection or pool of another library or of the other client; 22023 for anything else.
     """
     if isinstance(source, str):
         scheme, separator, _ = source.partition("://")
@@ -137,3 +136,27 @@ def adapt(cursor: "psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]") -> None:
     cursor.adapters.register_dumper(Jsonb, JsonParameterDumper)
     cursor.adapters.register_loader("jsonb", JsonbLoader)
     cursor.adapters.register_loader("timestamptz", MomentLoader)
+
+
+# The server's last words come before the end: two reads, and one to spare.
+_READS = 3
+
+
+def is_lost(connection: "psycopg.Connection[Any] | psycopg.AsyncConnection[Any]") -> bool:
+    """Whether an idle connection has ended. It sends nothing: a network that went silent shows with the next statement."""
+    pgconn = connection.pgconn
+    if connection.closed:
+        return True
+    if pgconn.transaction_status != TransactionStatus.IDLE:
+        return False
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(pgconn.socket, selectors.EVENT_READ)
+            for _ in range(_READS):
+                if not selector.select(0):
+                    return False
+                pgconn.consume_input()
+                pgconn.is_busy()  # takes in what was read
+    except psycopg.OperationalError:
+        return True
+    return bool(pgconn.status == ConnStatus.BAD)

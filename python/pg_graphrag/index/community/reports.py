@@ -203,7 +203,7 @@ def _store(
         if report is not None and hashes.get(source.community_id) != hash_
     ]
     space = of_state(spaces(db, corpus.id), "active")
-    text_by_id = {source.community_id: _vector_text(report) for source, report, _ in changed_reports}
+    text_by_id = {source.community_id: f"{report.title}\n{report.summary}" for source, report, _ in changed_reports}
     kept_ids = _embedded_alike(db, space, text_by_id)
     db.rollback()
     vectors = _vectors(db, corpus, space, [text for number, text in text_by_id.items() if number not in kept_ids])
@@ -266,10 +266,6 @@ def write_rows(db: Database, corpus: Corpus, reports: Sequence[tuple[int, Report
         ["int4", "int8[]", "text[]", "text[]", "jsonb[]", "float8[]", "text[]", "text[]", "int4[]", *["text[]"] * 4],
         [corpus.id, *columns(rows)],
     )
-
-
-def _vector_text(report: Report) -> str:
-    return f"{report.title}\n{report.summary}"
 
 
 def _embedded_alike(db: Database, space: Space | None, text_by_id: dict[int, str]) -> set[int]:

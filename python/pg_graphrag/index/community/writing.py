@@ -112,7 +112,7 @@ def gather(source: Input, tokens: int, count: Count) -> Data:
         child = remaining_children[0]
         summarized.append(child)
         group_of |= dict.fromkeys(child.members, child.id)
-        spent += _child_tokens(child, tokens // len(source.children), count)
+        spent += count(_child_text(child, tokens // len(source.children), count)) + 4
     groups = [f"G{n} {_child_text(row, tokens // len(source.children), count)}" for n, row in enumerate(summarized, 1)]
     return _number_data(entities, relationships, groups, max(tokens - spent, tokens // 4), count)
 
@@ -120,10 +120,6 @@ def gather(source: Input, tokens: int, count: Count) -> Data:
 def _child_text(row: Child, tokens: int, count: Count) -> str:
     text = row.content if count(row.content) <= tokens else f"{row.title}: {row.summary}"
     return " ".join(text.split())
-
-
-def _child_tokens(row: Child, tokens: int, count: Count) -> int:
-    return count(_child_text(row, tokens, count)) + 4
 
 
 def _number_data(

@@ -19,9 +19,8 @@ from pg_graphrag.index.graph.drafts import (
     Evidence,
     RelationshipDraft,
 )
-from pg_graphrag.index.indexing.item_vectors import LINES_END, window_text
+from pg_graphrag.index.indexing.item_vectors import LINES_END, WindowNames, document_names, window_text
 from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, evidence_of
-from pg_graphrag.index.indexing.window_names import WindowNames, document_names
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.text.chunks import Chunk, chunk

@@ -13,8 +13,17 @@ from functools import partial
 from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.index.indexing.batch_outcomes import conclude, give_up
-from pg_graphrag.index.indexing.batch_rows import KEPT_DAYS, MAX_LOOK, Batch, batches_of, begin, record, remaining_wait
+from pg_graphrag.index.indexing.batch_rows import (
+    KEPT_DAYS,
+    MAX_LOOK,
+    Batch,
+    batches_of,
+    begin,
+    conclude,
+    give_up,
+    record,
+    remaining_wait,
+)
 from pg_graphrag.llm.endpoints import batch_api as api
 from pg_graphrag.llm.endpoints import wire
 from pg_graphrag.llm.endpoints.collector import lock

@@ -10,8 +10,8 @@ from pg_graphrag.index.extraction.extract import why_unusable
 from pg_graphrag.index.extraction.extraction_replies import NOTHING, TEMPLATE
 from pg_graphrag.index.extraction.records import clean
 from pg_graphrag.index.graph.drafts import ChunkDraft
+from pg_graphrag.index.indexing.item_vectors import WindowNames, document_names
 from pg_graphrag.index.indexing.prepare import add_concepts
-from pg_graphrag.index.indexing.window_names import WindowNames, document_names
 from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.prose import prose

@@ -13,8 +13,8 @@ from pg_graphrag.index.extraction.extraction_replies import NOTHING, UnusableRep
 from pg_graphrag.index.extraction.grounding import SourceText
 from pg_graphrag.index.graph.drafts import ChunkDraft, DocumentDraft
 from pg_graphrag.index.indexing.chunk_concepts import add_concepts_beside
+from pg_graphrag.index.indexing.item_vectors import read_names
 from pg_graphrag.index.indexing.prepare import window_head
-from pg_graphrag.index.indexing.window_names import read_names
 from pg_graphrag.llm.endpoints.faults import ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.endpoints.gateway import Gateway
 from pg_graphrag.llm.endpoints.requests import Task

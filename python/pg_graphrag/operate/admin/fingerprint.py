@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Iterator
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.index.bm25.contents import entries, statistics
 from pg_graphrag.index.bm25.index import KINDS
 from pg_graphrag.index.graph.cypher import has_graph
+from pg_graphrag.operate.admin.invariants.bm25_postings import entries, statistics
 from pg_graphrag.server import Database, Rows
 from pg_graphrag.server.corpus.corpora import Corpus, find
 

@@ -10,10 +10,18 @@ from pg_graphrag.index.graph.drafts import DocumentDraft, DueDocument
 from pg_graphrag.index.indexing.attached_rows import KnownDocument, rows_of
 from pg_graphrag.index.indexing.chunk_rows import stored_drafts
 from pg_graphrag.index.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.index.indexing.item_vectors import VectorsByModel, poll, resolve_keys, write_with_vectors
+from pg_graphrag.index.indexing.item_vectors import (
+    NO_NAMES,
+    VectorsByModel,
+    WindowNames,
+    document_names,
+    poll,
+    read_names,
+    resolve_keys,
+    write_with_vectors,
+)
 from pg_graphrag.index.indexing.outcomes import end_where_full, settle
 from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, draft, own_proses
-from pg_graphrag.index.indexing.window_names import NO_NAMES, WindowNames, document_names, read_names
 from pg_graphrag.index.indexing.write import is_long, write_documents
 from pg_graphrag.llm.endpoints.faults import Unembeddable
 from pg_graphrag.llm.endpoints.providers import load

@@ -6,10 +6,18 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.graph.drafts import DocumentDraft
 from pg_graphrag.index.indexing.chunk_rows import stored_drafts
 from pg_graphrag.index.indexing.extracting import extract, open_breaker, weight
-from pg_graphrag.index.indexing.item_vectors import Item, VectorsByModel, poll, resolve_keys, write_with_vectors
+from pg_graphrag.index.indexing.item_vectors import (
+    NO_NAMES,
+    Item,
+    VectorsByModel,
+    document_names,
+    poll,
+    read_names,
+    resolve_keys,
+    write_with_vectors,
+)
 from pg_graphrag.index.indexing.outcomes import add_dead_letter
 from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, own_proses, window_texts
-from pg_graphrag.index.indexing.window_names import NO_NAMES, document_names, read_names
 from pg_graphrag.index.indexing.write import embeds_with_graph
 from pg_graphrag.index.indexing.write_part import (
     ChunksChanged,

@@ -6,7 +6,7 @@ from pg_graphrag.ground import bounds
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.search.graph_view.edge_strength import strengths_of
-from pg_graphrag.search.graph_view.joined_graph import JoinedGraph
+from pg_graphrag.search.graph_view.joined_nodes import JoinedGraph
 from pg_graphrag.search.graph_view.visible_graph import whole_visible_graph
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database

@@ -17,7 +17,7 @@ from pg_graphrag.ground.numeric import Flags, Ids, NDArray, Places, np
 from pg_graphrag.search.explore.neighbors import graph_query
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.edge_strength import strengths_of
-from pg_graphrag.search.graph_view.joined_graph import JoinedGraph
+from pg_graphrag.search.graph_view.joined_nodes import JoinedGraph
 from pg_graphrag.search.graph_view.visible_chunks import key_of
 from pg_graphrag.search.graph_view.visible_graph import whole_visible_graph
 from pg_graphrag.search.graph_view.visible_texts import Text

@@ -1,8 +1,7 @@
 """The files that sessions share of a corpus, made by workers (server/caches/shared_arrays.py)."""
 
 from pg_graphrag.search.graph_view.cached_graph import MAX_ITEMS, graph_of, item_counts
-from pg_graphrag.search.graph_view.chunk_concept_graph import concept_graph
-from pg_graphrag.search.graph_view.window_statements import cached_statements
+from pg_graphrag.search.graph_view.chunk_concept_graph import cached_statements, concept_graph
 from pg_graphrag.search.query import cached_vectors
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database

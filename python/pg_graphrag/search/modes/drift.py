@@ -142,7 +142,7 @@ def _primer(query: Query) -> _Primer:
             member_ids = members.get(match.community_id, [])
             if place < len(member_ids) and member_ids[place] not in merged.entities and len(merged.entities) < limit:
                 merged.entities[member_ids[place]] = match.score
-                merged.reasons["entity", member_ids[place]] = _reason(report)
+                merged.reasons["entity", member_ids[place]] = f"of the report “{report.title}”"
     _relate(query, merged, limit)
     return _Primer(reports, merged)
 
@@ -159,10 +159,6 @@ def _relate(query: Query, merged: graph_evidence.Evidence, limit: int) -> None:
         end = min((low, high), key=merged.entities.__getitem__)
         merged.relationships[relationship] = merged.entities[end]
         merged.reasons["relationship", relationship] = merged.reasons["entity", end]
-
-
-def _reason(report: CommunityReport) -> str:
-    return f"of the report “{report.title}”"
 
 
 @dataclass

@@ -286,7 +286,7 @@ def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> l
     community_passages = []
     for group in groups.values():
         lines = [
-            claims.line(claim | {"reference": _number(claim, sources)})
+            claims.line(claim | {"reference": sources.numbers[claim["document_id"]]})
             for member in group
             for claim in claims_of.get(member, ())
         ]
@@ -307,10 +307,6 @@ def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> l
             parts += [f"- {neutral_line(statement.line)} {numbers}" for statement in others[: concepts.STATEMENTS_EACH]]
             community_passages.append(Passage("\n\n".join(parts), passage.numbers))
     return community_passages
-
-
-def _number(claim: Row, sources: Sources) -> int:
-    return sources.numbers[claim["document_id"]]
 
 
 def budgets(options: SearchOptions, total: int) -> Budgets:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 from pg_graphrag.ground.numeric import Ids, Scores, distinct, np, numbered, sums, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
-from pg_graphrag.search.graph_view.chunk_concept_graph import ConceptGraph, concept_graph
+from pg_graphrag.search.graph_view.chunk_concept_graph import ConceptGraph, concept_graph, stated_by_windows
 from pg_graphrag.search.graph_view.row_names import row_names
-from pg_graphrag.search.graph_view.window_statements import stated_by_windows
 from pg_graphrag.search.query.query import MAX_KEYWORDS, Query, once, timed
 from pg_graphrag.search.query.rankings import among_best
 from pg_graphrag.search.retrievers import curated, dense, described_mentions

@@ -146,7 +146,7 @@ def traits(usage: Usage, windows: int) -> set[str]:
     places, before, after = set(), set(), set()
     for text, start, end in usage.mentions[:MENTIONS]:
         places.add(_place(text, start, end))
-        before.add(_before(text, start))
+        before.add(_kind_of(text[start - 1 : start] if start else ""))
         after.add(_after(text, end))
     place = next(kind for kind in _PLACES if kind in places)
     # What the tagger says, then what speaks for or against it.
@@ -277,10 +277,6 @@ def _place(text: str, start: int, end: int) -> str:
         return "within"
     # The last letter tells: "Windowsの".
     return "after cjk" if _CJK.search(word[0].rstrip(", ")[-1:]) else "after name" if word[1].isupper() else "other"
-
-
-def _before(text: str, start: int) -> str:
-    return _kind_of(text[start - 1 : start] if start else "")
 
 
 def _after(text: str, end: int) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,6 +41,26 @@ def server(module_db: Database, corpus: str) -> Iterator[Serving]:
     """The server of the stories."""
     with serving(module_db.url, corpus=corpus, mcp_rights=frozenset(("insert", "curate", "cypher"))) as address:
         yield address
+
+
+NODE_CACHE = Path("~/.cache/pg_graphrag/node").expanduser()
+NODE_PACKAGES = ("@redocly/cli@2", "openapi-typescript@7", "openapi-fetch@0", "typescript@5", "openai@6", "ollama@0")
+
+
+@pytest.fixture(scope="session")
+def node() -> Path:
+    """A folder with the packages of NODE_PACKAGES, kept between runs. Where npm is, it must install them."""
+    if shutil.which("npm") is None:
+        pytest.skip("no npm here")
+    folder = NODE_CACHE / re.sub(r"[^\w.]+", "-", " ".join(NODE_PACKAGES)).strip("-")
+    if not (folder / "node_modules").is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *NODE_PACKAGES]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode:
+            shutil.rmtree(folder)
+        assert done.returncode == 0, done.stderr
+    return folder
 
 
 @pytest.fixture(scope="module")

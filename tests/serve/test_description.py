@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from itertools import product
 from pathlib import Path
@@ -19,8 +18,6 @@ from tests.serve.pages import CHROMIUM
 from tests.serve.serving import TOKEN, Serving, callers, serving
 
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
-NODE_CACHE = Path("~/.cache/pg_graphrag/node").expanduser()
-NODE_PACKAGES = ("@redocly/cli@2", "openapi-typescript@7", "openapi-fetch@0", "typescript@5")
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +147,18 @@ def test_head_is_get_without_a_body(server: Serving) -> None:
         assert client.head("/api/documents").status_code == 401
 
 
+def test_what_is_no_route_is_said_with_what_there_is(server: Serving, corpus: str) -> None:
+    with server.client() as client:
+        for method, path, allowed in (("PUT", "/api/search", "POST"), ("GET", "/v1/chat/completions", "POST")):
+            reply = client.request(method, path)
+            assert (reply.status_code, reply.headers["allow"]) == (405, allowed)
+        problem = client.get("/api/none").json()
+        assert (problem["status"], problem["detail"]) == (404, "there is no such path")
+        asked = json.dumps({"model": corpus, "messages": []})
+        reply = client.post("/v1/chat/completions", content=asked, headers={"content-type": "text/plain"})
+        assert (reply.status_code, "Content-Type: application/json" in reply.text) == (400, True)
+
+
 def test_verdicts_are_for_who_may_read_them(module_db: Database, server: Serving, corpus: str) -> None:
     module_db.execute("DROP ROLE IF EXISTS judged")
     module_db.execute("CREATE ROLE judged IN ROLE graphrag_reader")
@@ -185,21 +194,6 @@ def test_readiness_asks_the_database(server: Serving, module_db: Database, monke
         assert client.get("/healthz").status_code == 200
         # Whoever asks how often, the database is asked once.
         assert len(asked) == 1
-
-
-@pytest.fixture(scope="module")
-def node() -> Path:
-    """A folder with the packages of NODE_PACKAGES, kept between runs."""
-    if shutil.which("npm") is None:
-        pytest.skip("no npm here")
-    folder = NODE_CACHE / re.sub(r"[^\w.]+", "-", " ".join(NODE_PACKAGES)).strip("-")
-    if not (folder / "node_modules").is_dir():
-        folder.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *NODE_PACKAGES]
-        if subprocess.run(command, capture_output=True, timeout=300, check=False).returncode:
-            shutil.rmtree(folder)
-            pytest.skip("npm cannot install here")
-    return folder
 
 
 CLIENT = """

@@ -214,7 +214,7 @@ def router(service: Service) -> APIRouter:
     @api.get("/corpora", tags=["corpora"], **_of(list[replies.CorpusName]))
     async def corpora(caller: Who) -> list[dict[str, Any]]:
         """List the corpora in which the caller sees a document; all of them for who may watch the database."""
-        return await service.corpora(caller)
+        return [{"name": row["name"]} for row in await service.corpora(caller)]
 
     @api.get("/status", tags=["corpora"], **_of(replies.Status))
     async def status(caller: Who, corpus: Corpus = None) -> dict[str, Any]:

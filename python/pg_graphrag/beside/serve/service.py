@@ -57,7 +57,7 @@ class Service:
         )
 
     async def corpora(self, caller: Caller) -> list[dict[str, Any]]:
-        """Return [{name}] of the corpora that a caller sees."""
+        """Return [{name, bypass}] of the corpora that a caller sees."""
         return await self.database.run(
             caller,
             self.settings.corpus,

@@ -14,7 +14,7 @@ from pg_graphrag.beside.client import Answer
 from pg_graphrag.beside.serve import answers
 from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.http_errors import Refusal
-from pg_graphrag.beside.serve.service import Service, address_of, while_connected
+from pg_graphrag.beside.serve.service import Service, address_of, begun, while_connected
 from pg_graphrag.ground.bounds import MAX_ANSWER_TOKENS, MAX_INSTRUCTIONS, MAX_TURNS
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.lenient_json import objects
@@ -141,15 +141,10 @@ async def reply(
     answer = _answer(
         items, request, address_of(connection, service.settings), corpus, request.with_sources or with_sources
     )
-
-    async def begun() -> str | Outcome:
-        return await anext(answer)
-
     try:
-        first = await while_connected(connection, begun())
+        return await begun(connection, answer)
     except GraphRAGError as error:
         raise _no_model(request.model) if error.sqlstate == "42704" else error from None
-    return _resumed(first, answer)
 
 
 async def whole(items: AsyncIterator[str | Outcome], connection: Request) -> tuple[str, Outcome]:
@@ -169,12 +164,6 @@ async def _whole(
     answer = await service.answer(caller, corpus, question, arguments)
     yield answer.answer
     yield answer
-
-
-async def _resumed(first: str | Outcome, rest: AsyncIterator[str | Outcome]) -> AsyncIterator[str | Outcome]:
-    yield first
-    async for item in rest:
-        yield item
 
 
 async def _answer(

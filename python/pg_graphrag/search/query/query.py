@@ -442,7 +442,7 @@ def question(text: str | None, most: int = bounds.MAX_QUESTION) -> str:
     if len(text or "") > most:
         raise GraphRAGError(
             f"the question has {len(text or ''):,} characters, more than {most:,}: {bounds.begin(text)}",
-            hint="Ask a shorter question. A text to be searched belongs into graphrag.documents.",
+            hint="Ask a shorter question. A text to be searched belongs into the documents.",
         )
     return without_stray_invisible((text or "").strip())
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "pg_graphrag/node"
+NO_NETWORK = re.compile("ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ECONNREFUSED|ECONNRESET|ENETUNREACH")
 
 
 def node_modules(*packages: str) -> Path:
@@ -25,8 +26,10 @@ def node_modules(*packages: str) -> Path:
         # Another process may install the same: the first that is done is kept.
         with tempfile.TemporaryDirectory(dir=CACHE) as folder:
             command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", folder, *packages]
-            if subprocess.run(command, capture_output=True, timeout=300, check=False).returncode:
-                pytest.skip(f"npm cannot install {', '.join(packages)} here")
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+            if done.returncode and NO_NETWORK.search(done.stderr):
+                pytest.skip(f"npm reaches no registry for {', '.join(packages)}")
+            assert done.returncode == 0, done.stderr
             kept.parent.mkdir(exist_ok=True)
             with suppress(OSError):
                 (Path(folder) / "node_modules").rename(kept)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +14,7 @@ from pg_graphrag.beside.serve.settings import Limits
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
+from tests.runtime.npm import node_modules
 from tests.serve.pages import ARGUMENTS, CHROMIUM, JAPANESE, READER, Open, refuse
 from tests.serve.serving import TOKEN, Serving, callers, serving
 from tests.sql import asking
@@ -37,6 +40,16 @@ def server(module_db: Database, corpus: str) -> Iterator[Serving]:
     """The server of the stories."""
     with serving(module_db.url, corpus=corpus, mcp_rights=frozenset(("insert", "curate", "cypher"))) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def node() -> Path:
+    """The folder of what programs in Node are made and checked with."""
+    if shutil.which("node") is None:
+        pytest.skip("no Node here")
+    return node_modules(
+        "@redocly/cli@2", "openapi-typescript@7", "openapi-fetch@0", "typescript@5", "openai@6", "ollama@0"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,7 @@ def test_the_worker_ends_with_the_server_however_that_ends(module_db: Database, 
     try:
         assert server.stdout is not None
         address, token = server.stdout.readline().strip().split("#token=")
+        assert httpx2.get(f"{address}healthz", timeout=60).status_code == 200
         put(module_db, corpus, "ada", "Ada Lovelace wrote notes.")
         indexed = "SELECT count(*) FROM graphrag.documents WHERE corpus = %s AND status = 'indexed'"
         wait_for(lambda: value(module_db, indexed, corpus) == 1, "the worker")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from itertools import product
 from pathlib import Path
@@ -15,12 +14,10 @@ import pytest
 from pg_graphrag.beside.serve.callers import Caller
 
 from tests.runtime.cluster import Database
-from tests.runtime.npm import node_modules
 from tests.serve.pages import CHROMIUM
 from tests.serve.serving import TOKEN, Serving, callers, serving
 
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
-NODE_PACKAGES = ("@redocly/cli@2", "openapi-typescript@7", "openapi-fetch@0", "typescript@5")
 
 
 @pytest.fixture(scope="module")
@@ -116,14 +113,13 @@ def test_an_unknown_corpus_is_the_same_everywhere(server: Serving, description: 
     assert len(gets) > 10
     with server.client() as client:
         for path in gets:
-            if path == "/api/status/events":  # a stream says it as an event
-                continue
             params = {"corpus": "none", "query": "Ada", "source": "Ada", "target": "Ada", "text": "Ada"}
             reply = client.get(re.sub(r"\{\w+\}", "1", path), params=params)
             assert (reply.status_code, reply.json()["code"]) == (404, "42704"), path
         for path, body in (
             ("/api/search", {"query": "Ada"}),
             ("/api/context", {"query": "Ada"}),
+            ("/api/ask", {"question": "Ada"}),
             ("/api/documents", {"documents": [{"content": "a"}]}),
             ("/api/feedback", {"question": "a", "verdict": "good"}),
             ("/api/documents/1/place", {"text": "a"}),
@@ -148,6 +144,18 @@ def test_head_is_get_without_a_body(server: Serving) -> None:
         assert client.head("/api/documents/999999").status_code == 404
     with server.client(None) as client:
         assert client.head("/api/documents").status_code == 401
+
+
+def test_what_is_no_route_is_said_with_what_there_is(server: Serving, corpus: str) -> None:
+    with server.client() as client:
+        for method, path, allowed in (("PUT", "/api/search", "POST"), ("GET", "/v1/chat/completions", "POST")):
+            reply = client.request(method, path)
+            assert (reply.status_code, reply.headers["allow"]) == (405, allowed)
+        problem = client.get("/api/none").json()
+        assert (problem["status"], problem["detail"]) == (404, "there is no such path")
+        asked = json.dumps({"model": corpus, "messages": []})
+        reply = client.post("/v1/chat/completions", content=asked, headers={"content-type": "text/plain"})
+        assert (reply.status_code, "Content-Type: application/json" in reply.text) == (400, True)
 
 
 def test_verdicts_are_for_who_may_read_them(module_db: Database, server: Serving, corpus: str) -> None:
@@ -201,14 +209,14 @@ console.log(JSON.stringify({ first, code, error: error ?? null }));
 """
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="no Node here")
-def test_a_typescript_client_is_made_from_it(server: Serving, description: dict[str, Any], tmp_path: Path) -> None:
-    packages = node_modules(*NODE_PACKAGES)
+def test_a_typescript_client_is_made_from_it(
+    server: Serving, description: dict[str, Any], node: Path, tmp_path: Path
+) -> None:
     (tmp_path / "openapi.json").write_text(json.dumps(description))
     (tmp_path / "client.ts").write_text(CLIENT)
     (tmp_path / "package.json").write_text('{"type": "module"}')
-    (tmp_path / "node_modules").symlink_to(packages)
-    programs = packages / ".bin"
+    (tmp_path / "node_modules").symlink_to(node)
+    programs = node / ".bin"
 
     def run(*command: str | Path) -> str:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)

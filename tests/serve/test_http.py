@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from itertools import pairwise
 from typing import Any
 
+import httpx2
 import pytest
 from pg_graphrag import GraphRAG
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.serve.serving import Serving
+from tests.sql import asking
 from tests.sql.asking import ANSWER
 from tests.sql.ingest import STORIES, value, wait_for
 
@@ -66,6 +69,52 @@ def test_who_leaves_a_stream_ends_the_request_to_the_model(server: Serving, modu
             assert next(reply.iter_lines()) == "event: piece"
             assert module_endpoint.in_flight == 1
         wait_for(lambda: module_endpoint.in_flight == 0, "the end of the request")
+
+
+def test_who_leaves_before_the_first_word_ends_the_request_to_the_model(
+    server: Serving, module_db: Database, module_endpoint: Endpoint
+) -> None:
+    corpus = asking.stories(module_db, module_endpoint, timeout=100)
+
+    def tool(name: str, **arguments: str) -> dict[str, Any]:
+        params = {"name": name, "arguments": arguments | {"corpus": corpus}}
+        return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("/api/ask", {"question": "Who leaves an answer?", "corpus": corpus}),
+        ("/api/search", {"query": "Who leaves a search?", "corpus": corpus}),
+        ("/v1/chat/completions", {"model": corpus, "messages": [{"role": "user", "content": "Who leaves a chat?"}]}),
+        ("/api/generate", {"model": corpus, "prompt": "Who leaves a prompt?"}),
+        ("/mcp", tool("ask", question="Who leaves an agent's answer?")),
+        ("/mcp", tool("search", query="Who leaves an agent's search?")),
+    ]
+    module_endpoint.pause()
+    try:
+        with server.client(headers={"accept": "application/json, text/event-stream"}) as client:
+            for path, body in asked:
+                module_endpoint.forget()
+                with pytest.raises(httpx2.ReadTimeout):
+                    client.post(path, json=body, timeout=3)
+                assert module_endpoint.count() == 1, path
+                began = time.monotonic()
+                wait_for(lambda: module_endpoint.in_flight == 0, f"the end of a request by {path}")
+                assert time.monotonic() - began < 20, path
+    finally:
+        module_endpoint.resume()
+
+
+def test_what_fails_before_the_first_word_has_a_status(server: Serving, module_endpoint: Endpoint) -> None:
+    with server.client() as client:
+        for body, status, code in (
+            ({"question": QUESTION, "corpus": "none"}, 404, "42704"),
+            ({"question": QUESTION, "mode": "best"}, 400, "22023"),
+            ({"question": "a b " * 3000}, 400, "22023"),
+        ):
+            reply = client.post("/api/ask", json=body)
+            assert (reply.status_code, reply.json()["code"]) == (status, code)
+            assert reply.headers["content-type"] == "application/problem+json"
+        long = {"question": "a b " * 3000, "options": {"bypass": True}}
+        assert client.post("/api/ask", json=long).status_code == 200
 
 
 def test_a_verdict_is_its_callers_and_the_later_one_counts(server: Serving, module_db: Database, corpus: str) -> None:

@@ -100,7 +100,7 @@ def test_what_is_wrong_is_said_as_ollama_says_it(server: Serving, corpus: str) -
         ("/api/generate", {"model": "none", "prompt": "a"}, 404),
         ("/api/generate", {"model": "none"}, 404),
         ("/api/show", {"model": "none"}, 404),
-        ("/api/chat", {"model": corpus, "messages": messages, "tools": [{"type": "function"}]}, 400),
+        ("/api/chat", {"model": corpus, "messages": [*messages, {"role": "tool", "content": "a"}]}, 400),
         ("/api/chat", {"model": corpus, "messages": [{"role": "user", "content": "a", "images": ["a"]}]}, 400),
         ("/api/generate", {"model": corpus, "prompt": "a", "images": ["a"]}, 400),
         ("/api/chat", {"messages": messages}, 400),
@@ -110,6 +110,16 @@ def test_what_is_wrong_is_said_as_ollama_says_it(server: Serving, corpus: str) -
             reply = client.post(path, json=body)
             assert (reply.status_code, list(reply.json())) == (status, ["error"]), reply.text
             assert isinstance(reply.json()["error"], str)
+        for method, path in (("POST", "/api/embed"), ("POST", "/api/pull"), ("DELETE", "/api/delete")):
+            reply = client.request(method, path, json={"model": corpus})
+            assert (reply.status_code, list(reply.json())) == (404, ["error"])
+            assert "/api/generate" in reply.json()["error"]
+        offered = {"messages": [{"role": "tool", "content": "a"}, *messages], "tools": [{"type": "function"}]}
+        assert client.post("/api/chat", json={"model": corpus, "stream": False} | offered).json()["done"]
+        # As Ollama's manual asks: curl -d says that it is a form.
+        form = {"content-type": "application/x-www-form-urlencoded"}
+        asked = json.dumps({"model": corpus, "messages": messages, "stream": False})
+        assert client.post("/api/chat", content=asked, headers=form).json()["done"]
     with server.client("wrong") as client:
         reply = client.get("/api/tags")
         assert (reply.status_code, list(reply.json())) == (401, ["error"])

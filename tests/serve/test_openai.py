@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pytest
 from pg_graphrag.beside.serve.answers import marks
+from pg_graphrag.beside.serve.callers import Caller
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
-from tests.serve.serving import TOKEN, Serving, serving
+from tests.serve.serving import TOKEN, Serving, callers, serving
 from tests.sql import asking
 from tests.sql.asking import ANSWER
-from tests.sql.ingest import STORIES, put_all, searched_corpus, work
+from tests.sql.ingest import STORIES, put, put_all, searched_corpus, work
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -209,12 +212,40 @@ OPEN_WEBUI = (
 )
 
 
+def test_a_model_without_documents_is_listed_for_whom_it_answers(
+    module_db: Database, module_endpoint: Endpoint
+) -> None:
+    import openai
+
+    named = {asking.stories(module_db, module_endpoint, llm={"bypass": may}): may for may in (True, False)}
+    empty = searched_corpus(module_db)
+    put(module_db, empty, "ada", "Ada wrote notes.")
+    module_db.execute("DROP ROLE IF EXISTS asker")
+    module_db.execute("CREATE ROLE asker IN ROLE graphrag_reader")
+    who = callers({"token-of-somebody-who-asks": Caller("asker", "asker")})
+    with serving(module_db.url, who, corpus=empty) as address:
+        for token, has_all in ((TOKEN, True), ("token-of-somebody-who-asks", False)):
+            with openai.OpenAI(base_url=f"{address.url}/v1", api_key=token, max_retries=0) as client:
+                listed = {model.id for model in client.models.list()}
+                for corpus, may in {**named, empty: None}.items():
+                    name = f"{corpus}:bypass"
+                    is_there = may is not None and (may or has_all)
+                    assert (corpus in listed, name in listed) == (True, is_there)
+                    if is_there:
+                        assert client.models.retrieve(name).id == name
+                    else:
+                        with pytest.raises(openai.NotFoundError):
+                            client.models.retrieve(name)
+    module_db.execute("DROP ROLE asker")
+
+
 @pytest.mark.parametrize("model", ["", ":bypass"])
 def test_what_a_program_asks_for_itself_needs_no_documents(
     client: OpenAI, corpus: str, module_endpoint: Endpoint, model: str
 ) -> None:
     module_endpoint.forget()
-    question = f"{model} Say hello." if model else OPEN_WEBUI
+    # However long, and of one line: the model has it as it stands.
+    question = f"{model} Say hello. {'x' * 20_000}" if model else OPEN_WEBUI
     completion = client.chat.completions.create(model=corpus + model, messages=[{"role": "user", "content": question}])
     assert completion.choices[0].message.content == ANSWER
     (request,) = module_endpoint.requests
@@ -281,9 +312,50 @@ def test_what_is_wrong_is_said_as_openai_says_it(client: OpenAI, corpus: str, se
     picture = {"type": "image_url", "image_url": {"url": "data:,"}}
     with pytest.raises(openai.BadRequestError, match="image_url"):
         client.chat.completions.create(model=corpus, messages=[{"role": "user", "content": [picture]}])
+    for asked, said in (
+        ({"messages": [{"role": "user", "content": "a b " * 3000}]}, "12,000 characters, more than 8,192"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]},
+            r"messages\.0\.content\..*\.0\.text",
+        ),
+        ({"stop": ["a"] * 20}, "at most 16"),
+        ({"tool_choice": "required"}, "no tools"),
+        ({"tool_choice": {"type": "function", "function": {"name": "a"}}}, "no tools"),
+        ({"messages": [user, {"role": "tool", "tool_call_id": "1", "content": "a"}]}, "last message"),
+        ({"logprobs": True}, "logprobs"),
+        ({"modalities": ["text", "audio"]}, "audio"),
+        ({"n": 2}, "n: "),
+    ):
+        with pytest.raises(openai.BadRequestError, match=said):
+            client.chat.completions.create(**{"model": corpus, "messages": [user]} | asked)
+    with pytest.raises(openai.NotFoundError, match="/v1/chat/completions"):
+        client.embeddings.create(model=corpus, input="a")
+    with (
+        openai.OpenAI(base_url=server.url, api_key=TOKEN, max_retries=0) as without,
+        pytest.raises(openai.NotFoundError, match="under /v1"),
+    ):
+        without.models.list()
     stranger = openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong", max_retries=0)
     with stranger, pytest.raises(openai.AuthenticationError):
         stranger.models.list()
+
+
+def test_tools_that_are_offered_are_left_aside(client: OpenAI, corpus: str, module_endpoint: Endpoint) -> None:
+    # Open WebUI offers its own in every chat, and sends what they said to another model before.
+    tool: Any = {"type": "function", "function": {"name": "a", "parameters": {}}}
+    call = {"id": "1", "type": "function", "function": {"name": "a", "arguments": "{}"}}
+    messages: list[Any] = [
+        {"role": "user", "content": "Who was Ada?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "It rains."},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "I do not know."}]},
+        {"role": "user", "content": f"{QUESTION} Say it again."},
+    ]
+    for choice in ({}, {"tool_choice": "auto"}, {"tool_choice": "none"}):
+        reply = client.chat.completions.create(model=corpus, messages=messages, tools=[tool], **choice)
+        assert (reply.choices[0].message.content, reply.choices[0].message.tool_calls) == (ANSWER, None)
+    assert "It rains." not in module_endpoint.requests[-1].text
+    assert {"role": "assistant", "content": "I do not know."} in module_endpoint.requests[-1].messages
 
 
 def test_a_failing_model_is_an_error_and_no_answer(client: OpenAI, corpus: str, module_endpoint: Endpoint) -> None:
@@ -299,3 +371,50 @@ def test_a_failing_model_is_an_error_and_no_answer(client: OpenAI, corpus: str, 
 def test_a_number_of_a_thousand_digits_cites_nothing() -> None:
     # A document may talk a model into it; Python reads no such number.
     assert marks(f"So [{'9' * 5000}] it is [1].") == [(1, 5012, 5015)]
+
+
+NODE = """
+import OpenAI from "openai";
+import { Ollama } from "ollama";
+const [url, token, model, question] = process.argv.slice(2);
+const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: token, maxRetries: 0 });
+const messages = [{ role: "user", content: question }];
+const said = {};
+said.models = [];
+for await (const one of client.models.list()) said.models.push(one.id);
+said.whole = (await client.chat.completions.create({ model, messages })).choices[0].message;
+const stream = client.chat.completions.stream({ model, messages, stream_options: { include_usage: true } });
+const final = await stream.finalChatCompletion();
+said.streamed = final.choices[0].message.content;
+said.tokens = final.usage.total_tokens;
+said.errors = [];
+const refused = [
+    () => client.chat.completions.create({ model: "none", messages, stream: true }),
+    () => client.chat.completions.create({ model, messages, n: 2 }),
+    () => client.embeddings.create({ model, input: "a" }),
+    () => new OpenAI({ baseURL: `${url}/v1`, apiKey: "wrong", maxRetries: 0 }).models.list(),
+];
+for (const call of refused) await call().catch((error) => said.errors.push([error.status, error.message]));
+const ollama = new Ollama({ host: url, headers: { authorization: `Bearer ${token}` } });
+said.ollama = "";
+for await (const piece of await ollama.chat({ model, messages, stream: true })) said.ollama += piece.message.content;
+await ollama.embed({ model, input: "a" }).catch((error) => (said.embed = error.message));
+console.log(JSON.stringify(said));
+"""
+
+
+def test_clients_of_node_ask_and_are_told(server: Serving, corpus: str, node: Path, tmp_path: Path) -> None:
+    (tmp_path / "ask.mjs").write_text(NODE)
+    (tmp_path / "node_modules").symlink_to(node)
+    command = ["node", "ask.mjs", server.url, TOKEN, corpus, QUESTION]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout[done.stdout.index("{") :])
+    assert {corpus, f"{corpus}:bm25"} <= set(said["models"])
+    assert (said["whole"]["content"], said["streamed"]) == (ANSWER, ANSWER)
+    assert said["whole"]["annotations"][0]["url_citation"]["url"].startswith(server.url)
+    assert said["tokens"] > 0
+    assert [status for status, _ in said["errors"]] == [404, 400, 404, 401]
+    assert all(len(message) > 20 for _, message in said["errors"])
+    assert said["ollama"].startswith(f"{ANSWER}\n\n---\n[1] ")
+    assert "/api/chat" in said["embed"]

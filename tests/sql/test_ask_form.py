@@ -150,6 +150,17 @@ def test_a_model_is_asked_without_documents(db: Database, endpoint: Endpoint, co
     )
 
 
+def test_a_model_without_documents_is_asked_in_one_message_as_it_stands(
+    db: Database, endpoint: Endpoint, corpus: str
+) -> None:
+    task = "a" * 50_000 + "\n" + "b" * 50_000
+    asking.ask(db, task, corpus, options={"bypass": True})
+    assert endpoint.requests[-1].messages == [{"role": "user", "content": task}]
+    for length, options in ((8_193, {}), (131_073, {"bypass": True})):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"more than {length - 1:,}"):
+            asking.ask(db, "a" * length, corpus, options=options)
+
+
 def test_what_a_model_says_without_documents_is_for_its_asker_alone(
     db: Database, endpoint: Endpoint, corpus: str
 ) -> None:

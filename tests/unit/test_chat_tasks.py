@@ -19,6 +19,9 @@ TASKS = [
     "Based on the chat history, give this conversation a name.\nKeep it short.",
     "Generate a title for this chat in 5 words or less.",
     "Suggest tags for the conversation",
+    "### Task:\nSummarize the conversation history that will be compacted out of the active chat context.\n\n-",
+    "Your task is to reflect the speaker's likely facial expression through a fitting emoji.\n\nMessage: ```Hi```",
+    'You have been provided with a set of responses from various models to the latest user query: "Who?"',
 ]
 QUESTIONS = [
     "What is the title of the conversation between Ann and Bob?",
@@ -31,6 +34,9 @@ QUESTIONS = [
     "Provide a list of the titles discussed in the conversation with the auditors",
     "Give me the title of the chat.py module",
     "### Task:\nRespond to the user query using the provided context.\n<context>a</context>",
+    "### Task:\nSummarize the history of the Kestrel engine.",
+    "Your task is to name the designer of the Kestrel engine.",
+    "You have been provided with an engine. Who designed it?",
     "Who designed the Kestrel engine?",
     "会話のタイトルは何ですか",
 ]
@@ -38,6 +44,9 @@ TITLING = [
     "You are a conversation summarizer. Generate a concise title that captures the essence of the conversation.",
     "You are a chat thread titling assistant.",
     "You generate short, clear titles for new chat sessions.",
+    'Available Tools: [{"name": "a"}'
+    + ", {}" * 999
+    + "]\n\nYour task is to choose and return the correct tool(s) from the list.",
     "你是一名擅长会话的助理，你需要将用户的会话总结为 10 个字以内的标题",
 ]
 TELLING = [
@@ -46,6 +55,7 @@ TELLING = [
     "Cite the title of each document in the conversation.",
     "Create a title for each answer in the conversation.",
     "Always write the title of the document that the conversation is about.",
+    "Available Tools: none. Your task is to choose the right document.",
 ]
 
 

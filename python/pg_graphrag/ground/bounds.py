@@ -8,8 +8,8 @@ from pg_graphrag.ground.errors import GraphRAGError
 MAX_KEYWORDS = 100
 MAX_KEYWORD_CHARACTERS = 8192
 MAX_NAME = 2048
-# Characters of a question, and of what its asker says of how to answer.
-MAX_QUESTION = 8192
+# Characters of a question, of one to a model without documents, which nothing searches, and of how to answer.
+MAX_QUESTION, MAX_PROMPT = 8192, 131_072
 MAX_INSTRUCTIONS = 32_768
 # Output tokens of an answer, whatever its asker or its form says.
 MAX_ANSWER_TOKENS = 8000

@@ -148,6 +148,8 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        # Who reads the address may ask at once.
+        listener.listen()
     except OSError as error:
         listener.close()
         raise GraphRAGError(

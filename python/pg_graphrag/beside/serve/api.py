@@ -19,8 +19,8 @@ from pg_graphrag.beside.serve import answers, first_screen, graph_parts, reading
 from pg_graphrag.beside.serve.caller_database import Connection
 from pg_graphrag.beside.serve.guard import SESSION
 from pg_graphrag.beside.serve.http_errors import Refusal, refusal
-from pg_graphrag.beside.serve.service import Service, Who, while_connected
-from pg_graphrag.ground.bounds import MAX_QUESTION
+from pg_graphrag.beside.serve.service import Service, Who, begun, while_connected
+from pg_graphrag.ground.bounds import MAX_PROMPT, MAX_QUESTION
 from pg_graphrag.ground.mode_names import MODES
 
 Corpus = Annotated[str | None, Query(max_length=200, description="Corpus; the server's own when left out.")]
@@ -91,7 +91,7 @@ class Turn(BaseModel):
 class AskRequest(Retrieval):
     """A question."""
 
-    question: Text
+    question: str = Field(min_length=1, max_length=MAX_PROMPT)
     max_tokens: int | None = Field(None, ge=1, le=1_000_000)
     history: list[Turn] = Field(default_factory=list, max_length=200)
     response_type: str = Field("multiple paragraphs", min_length=1, max_length=200)
@@ -215,7 +215,7 @@ def router(service: Service) -> APIRouter:
     @api.get("/corpora", tags=["corpora"], **_of(list[replies.CorpusName]))
     async def corpora(caller: Who) -> list[dict[str, Any]]:
         """List the corpora in which the caller sees a document; all of them for who may watch the database."""
-        return await service.corpora(caller)
+        return [{"name": row["name"]} for row in await service.corpora(caller)]
 
     @api.get("/status", tags=["corpora"], **_of(replies.Status))
     async def status(caller: Who, corpus: Corpus = None) -> dict[str, Any]:
@@ -223,21 +223,22 @@ def router(service: Service) -> APIRouter:
         return await service.read(caller, corpus, reading.status)
 
     @api.get("/status/events", tags=["corpora"], response_class=_Events)
-    def status_events(caller: Who, corpus: Corpus = None) -> StreamingResponse:
+    async def status_events(caller: Who, corpus: Corpus = None) -> StreamingResponse:
         """Say it whenever it changes, as events `status`, until nothing is pending."""
+        first = await service.read(caller, corpus, reading.status)
 
         async def body() -> AsyncIterator[bytes]:
-            last = None
+            last, now = None, first
             try:
                 with anyio.move_on_after(limits.ask_seconds):
                     while True:
-                        now = await service.read(caller, corpus, reading.status)
                         if now != last:
                             last = now
                             yield event("status", now)
                         if not now["pending"]:
                             return
                         await anyio.sleep(_PAUSE)
+                        now = await service.read(caller, corpus, reading.status)
             except Exception as error:
                 yield event("error", refusal(error).problem)
 
@@ -365,13 +366,17 @@ def router(service: Service) -> APIRouter:
         return _json(await while_connected(connection, call))
 
     @api.post("/ask", tags=["retrieval"], response_class=_Events)
-    async def ask(caller: Who, request: AskRequest) -> StreamingResponse:
-        """Answer a question: events `piece` {text}, then `answer` with citations, usage and context; or `error`."""
-        arguments = request.arguments()
+    async def ask(caller: Who, request: AskRequest, connection: Request) -> StreamingResponse:
+        """Answer a question: events `piece` {text}, then `answer` with citations, usage and context.
+
+        What fails before the first has a status of its own; what fails later is an event `error`.
+        """
+        asked = service.ask(caller, request.corpus, request.question, request.arguments())
+        items = await begun(connection, asked)
 
         async def body() -> AsyncIterator[bytes]:
             try:
-                async for item in service.ask(caller, request.corpus, request.question, arguments):
+                async for item in items:
                     if isinstance(item, Answer):
                         yield event("answer", answers.as_json(item))
                     else:

@@ -1,7 +1,7 @@
 """The whole server as one ASGI application."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from pg_graphrag import __version__
 from pg_graphrag.beside.serve import api, mcp_server, ollama_api, openai_api, openapi, sign_in
 from pg_graphrag.beside.serve.callers import Callers
 from pg_graphrag.beside.serve.guard import Guard
-from pg_graphrag.beside.serve.http_errors import MCP_PATH, Refusal, error_reply, refusal
+from pg_graphrag.beside.serve.http_errors import MCP_PATH, OLLAMA_PATHS, Refusal, error_reply, no_route, refusal
 from pg_graphrag.beside.serve.service import Service
 from pg_graphrag.beside.serve.settings import Settings
 from pg_graphrag.beside.serve.traces import Traced
@@ -77,7 +77,7 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
         app.mount("/api/sign-in/provider", sign_in.with_provider(service, callers.provider))
     _add_pages(app, service)
     app.router.routes.extend(route for route in mcp_app.routes if isinstance(route, Route | Mount))
-    return Traced(Guard(GZipMiddleware(_heads(app), minimum_size=1000, compresslevel=1), settings, callers))
+    return Traced(Guard(GZipMiddleware(_as_asked(app), minimum_size=1000, compresslevel=1), settings, callers))
 
 
 class _Described(FastAPI):
@@ -86,20 +86,24 @@ class _Described(FastAPI):
         return openapi.described(self)
 
 
-def _heads(app: ASGIApp) -> ASGIApp:
-    """Answer HEAD as GET; the web server leaves out the body. MCP has its own."""
+def _as_asked(app: ASGIApp) -> ASGIApp:
+    """Answer HEAD as GET; the web server leaves out the body. MCP has its own. Ollama takes any body for JSON (curl -d)."""
 
     async def asked(scope: Scope, receive: Receive, send: Send) -> None:
-        is_head = scope["type"] == "http" and scope["method"] == "HEAD" and not scope["path"].startswith(MCP_PATH)
-        await app({**scope, "method": "GET"} if is_head else scope, receive, send)
+        if scope["type"] == "http" and scope["method"] == "HEAD" and not scope["path"].startswith(MCP_PATH):
+            scope = {**scope, "method": "GET"}
+        elif scope["type"] == "http" and scope["path"] in OLLAMA_PATHS:
+            others = [header for header in scope["headers"] if header[0] != b"content-type"]
+            scope = {**scope, "headers": [*others, (b"content-type", b"application/json")]}
+        await app(scope, receive, send)
 
     return asked
 
 
 def _handle_errors(app: FastAPI) -> None:
-    def reply(request: Request, reason: Refusal) -> Response:
+    def reply(request: Request, reason: Refusal, headers: Mapping[str, str] | None = None) -> Response:
         status, media_type, body = error_reply(request.url.path, reason)
-        return Response(body, status, {"retry-after": "10"} if status == 503 else None, media_type)
+        return Response(body, status, {"retry-after": "10"} if status == 503 else headers, media_type)
 
     async def handle(request: Request, error: Exception) -> Response:
         reason = refusal(error)
@@ -110,15 +114,18 @@ def _handle_errors(app: FastAPI) -> None:
 
     async def handle_validation(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        return reply(request, Refusal(400, "22023", f"{where}: {first['msg']}", "See /api/openapi.json."))
+        # Where a value may be of several kinds, each says what it misses; the deepest is of the kind that was meant.
+        nearest = max(error.errors(), key=lambda item: (len(item["loc"]), not item["type"].endswith("_type")))
+        where = ".".join(map(str, nearest["loc"]))
+        is_json = "json" in request.headers.get("content-type", "json")
+        hint = "See /api/openapi.json." if is_json else "Send JSON, with the header Content-Type: application/json."
+        return reply(request, Refusal(400, "22023", f"{where}: {nearest['msg']}", hint))
 
     async def handle_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return reply(
-            request, Refusal(error.status_code, "42704" if error.status_code == 404 else "0A000", str(error.detail))
-        )
+        status, path = error.status_code, request.url.path
+        reason = no_route(path, status) if status in (404, 405) else Refusal(status, "0A000", str(error.detail))
+        return reply(request, reason, error.headers)
 
     app.add_exception_handler(RequestValidationError, handle_validation)
     app.add_exception_handler(HTTPException, handle_http)

@@ -14,8 +14,8 @@ from pg_graphrag.beside.client import Answer
 from pg_graphrag.beside.serve import answers
 from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.http_errors import Refusal
-from pg_graphrag.beside.serve.service import Service, address_of, while_connected
-from pg_graphrag.ground.bounds import MAX_ANSWER_TOKENS, MAX_INSTRUCTIONS, MAX_QUESTION, MAX_TURNS
+from pg_graphrag.beside.serve.service import Service, address_of, begun, while_connected
+from pg_graphrag.ground.bounds import MAX_ANSWER_TOKENS, MAX_INSTRUCTIONS, MAX_TURNS
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.lenient_json import objects
 from pg_graphrag.ground.mode_names import MODES
@@ -29,9 +29,15 @@ _PLACE = 120
 # No tokenizer makes a token of so many letters on average; and bytes of one, where nothing was counted.
 _BYTES_AT_MOST, _BYTES_PER_TOKEN = 8, 4
 
-# By these prompts chat programs ask for titles, tags, suggestions and searches: Open WebUI; LibreChat, NextChat, Chatbox and the
+# By these prompts chat programs ask for themselves, for titles and the like: Open WebUI; LibreChat, NextChat, Chatbox and the
 # like by what follows "this conversation"; others by what their system message makes of the model.
-_TASK = re.compile(r"\A\s*#+ *Task:.*<chat_history>", re.DOTALL)
+_TASK = re.compile(
+    r"\A\s*(?:#+ *Task:(?:.*<chat_history>|\s*Summarize the conversation history\b)"
+    r"|Your task is to reflect the speaker's likely facial expression\b"
+    r"|You have been provided with a set of responses from various models\b)",
+    re.DOTALL,
+)
+_TOOLS = re.compile(r"\A\s*Available Tools: .*\bYour task is to choose and return the correct tool", re.DOTALL)
 _TITLE = re.compile(
     r"\A\W*(?:please |kindly )?(?:generate|provide|create|write|give|suggest|make|propose|summari[sz]e|analy[sz]e|based on)\b"
     r".{0,120}?(?:\b(?:title|tags)\b.{0,60}?\b(?:this|the|our|a) (?:conversation|chat|discussion|dialogue)"
@@ -99,16 +105,23 @@ class Outcome:
 
 async def models(service: Service, caller: Caller) -> list[str]:
     """Return the names of the models that a caller has."""
-    endings = ("", f":{SOURCES}", *(f":{mode}" for mode in MODES), f":{BYPASS}")
-    return [row["name"] + ending for row in await service.corpora(caller) for ending in endings]
+    endings = ("", f":{SOURCES}", *(f":{mode}" for mode in MODES))
+    return [
+        row["name"] + ending
+        for row in await service.corpora(caller)
+        for ending in (*endings, *([f":{BYPASS}"] if row["bypass"] else ()))
+    ]
 
 
 async def check_model(service: Service, caller: Caller, name: str) -> None:
     """Refuse a model that there is not: 404."""
+    corpus, mode, _ = _parts(name)
     try:
-        await service.read(caller, _parts(name)[0], lambda rag, connection: None)
+        await service.read(caller, corpus, lambda rag, connection: None)
     except GraphRAGError as error:
         raise _no_model(name) if error.sqlstate == "42704" else error from None
+    if mode == BYPASS and f"{corpus}:{BYPASS}" not in await models(service, caller):
+        raise _no_model(name)
 
 
 async def reply(
@@ -125,15 +138,10 @@ async def reply(
     answer = _answer(
         items, request, address_of(connection, service.settings), corpus, request.with_sources or with_sources
     )
-
-    async def begun() -> str | Outcome:
-        return await anext(answer)
-
     try:
-        first = await while_connected(connection, begun())
+        return await begun(connection, answer)
     except GraphRAGError as error:
         raise _no_model(request.model) if error.sqlstate == "42704" else error from None
-    return _resumed(first, answer)
 
 
 async def whole(items: AsyncIterator[str | Outcome], connection: Request) -> tuple[str, Outcome]:
@@ -153,12 +161,6 @@ async def _whole(
     answer = await service.answer(caller, corpus, question, arguments)
     yield answer.answer
     yield answer
-
-
-async def _resumed(first: str | Outcome, rest: AsyncIterator[str | Outcome]) -> AsyncIterator[str | Outcome]:
-    yield first
-    async for item in rest:
-        yield item
 
 
 async def _answer(
@@ -304,21 +306,13 @@ def _no_model(name: str) -> Refusal:
 def _question(request: Chat, mode: str) -> tuple[str, dict[str, Any]]:
     """Return the question and the client's arguments."""
     *before, last = request.messages or [Message("user", "")]
-    if last.role == "assistant" or not last.text.strip():
+    if not (last.role == "user" or _instructs(last)) or not last.text.strip():
         raise Refusal(400, "22023", "the last message is no question", "End with a message of the user.")
     instructions = [message.text for message in before if _instructs(message)]
-    question, turns = last.text, [message for message in before if not _instructs(message) and message.text.strip()]
+    turns = [message for message in before if message.role in ("user", "assistant") and message.text.strip()]
     options: dict[str, Any] = {}
     if mode == BYPASS or _is_task(last, instructions):
         options["bypass"] = True
-        # The task is a message of its own, however long: what ends its line goes on.
-        cut = max(0, len(question) - MAX_QUESTION)
-        line = question.find("\n", cut - 1) + 1 if cut else 0
-        cut = line if question[line:].strip() and line else cut
-        turns.append(Message("user", question[:cut]))
-        question = question[cut:]
-        if not question.strip():
-            raise Refusal(400, "22023", "the last message ends with white space alone", "Leave it out.")
     if text := "\n\n".join(instructions)[:MAX_INSTRUCTIONS].strip():
         options["instructions"] = text
     if request.max_tokens is not None:
@@ -326,7 +320,7 @@ def _question(request: Chat, mode: str) -> tuple[str, dict[str, Any]]:
     if request.schema is not None:
         options["answer_schema"] = request.schema
     arguments = {"history": _latest(turns) or None, "mode": "hybrid" if mode == BYPASS else mode, **options}
-    return question, arguments
+    return last.text, arguments
 
 
 def _instructs(message: Message) -> bool:
@@ -337,7 +331,7 @@ def _is_task(last: Message, instructions: Sequence[str]) -> bool:
     """Whether a program asks for itself, about the conversation: the documents have no part in it."""
     # Where a system message comes last the program asks, too.
     return bool(_instructs(last) or _TASK.match(last.text) or _TITLE.match(last.text[:2000])) or any(
-        _TITLING.search(text[:500]) for text in instructions
+        _TITLING.search(text[:500]) or _TOOLS.match(text) for text in instructions
     )
 
 

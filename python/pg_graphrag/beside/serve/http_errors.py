@@ -11,13 +11,19 @@ from starlette.exceptions import HTTPException
 from pg_graphrag.ground.errors import GraphRAGError
 
 PROBLEM = "application/problem+json"
-# Ollama's addresses, beside those of this server's own API.
+# Ollama's addresses, beside those of this server's own API; and those that its clients ask for and that are not here.
 OLLAMA_PATHS = frozenset(f"/api/{name}" for name in ("version", "tags", "ps", "show", "chat", "generate"))
+_ELSE_OF_OLLAMA = frozenset(
+    f"/api/{name}" for name in ("embed", "embeddings", "pull", "push", "create", "copy", "delete")
+)
+# What clients of OpenAI's API ask for whose address lacks /v1.
+_WITHOUT_V1 = frozenset(("/models", "/chat/completions", "/completions", "/embeddings", "/responses"))
 _OPENAI_KINDS = {
     400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
     404: "invalid_request_error",
+    405: "invalid_request_error",
     409: "invalid_request_error",
 }
 # By the first characters of the SQLSTATE, the longest that fits.
@@ -70,7 +76,7 @@ class Refusal(HTTPException):
     @property
     def sentence(self) -> str:
         """Message and hint, for programs that show one text."""
-        return self.message if self.hint is None else f"{self.message}. {self.hint}"
+        return self.message if self.hint is None else f"{self.message.removesuffix('.')}. {self.hint}"
 
 
 def openai_error(error: Refusal) -> dict[str, Any]:
@@ -88,13 +94,27 @@ def error_reply(path: str, error: Refusal) -> tuple[int, str, bytes]:
     """Return (status, media type, body) of an error, in the form of the front that a path is of."""
     # Clients of OpenAI's API ask again after a conflict, which nothing here mends; so may those of Ollama's.
     status = 400 if error.status == 409 else error.status
-    if path.startswith("/v1/"):
+    if path.startswith("/v1/") or path in _WITHOUT_V1:
         return status, "application/json", json.dumps(openai_error(error)).encode()
-    if path in OLLAMA_PATHS:
+    if path in OLLAMA_PATHS | _ELSE_OF_OLLAMA:
         return status, "application/json", json.dumps(ollama_error(error)).encode()
     if path == MCP_PATH:
         return error.status, "application/json", json.dumps(_of_json_rpc(error)).encode()
     return error.status, PROBLEM, json.dumps(error.problem).encode()
+
+
+def no_route(path: str, status: int) -> Refusal:
+    """Return that there is no such path (404), or that it does not take a request's method (405), and what there is."""
+    if status == 405:
+        return Refusal(405, "0A000", "this path takes no such method", "The header Allow has those that it takes.")
+    hint = "See /api/openapi.json."
+    if path in _WITHOUT_V1:
+        hint = "OpenAI's API is under /v1 here: end the address with it."
+    elif path.startswith("/v1/"):
+        hint = "Of OpenAI's API there are /v1/models and /v1/chat/completions."
+    elif path in _ELSE_OF_OLLAMA:
+        hint = f"Of Ollama's API there are {', '.join(sorted(OLLAMA_PATHS))}."
+    return Refusal(404, "42704", "there is no such path", hint)
 
 
 def _of_json_rpc(refused: Refusal) -> dict[str, Any]:

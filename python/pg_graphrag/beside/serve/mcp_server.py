@@ -23,7 +23,7 @@ from pg_graphrag.beside.serve.caller_database import Connection
 from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.guard import CALLER
 from pg_graphrag.beside.serve.http_errors import refusal
-from pg_graphrag.beside.serve.service import Service
+from pg_graphrag.beside.serve.service import Service, while_connected
 from pg_graphrag.ground.bounds import MAX_QUESTION
 from pg_graphrag.ground.mode_names import MEANINGS, MODES
 
@@ -79,8 +79,11 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         work: Callable[[GraphRAG, Connection], T],
         seconds: float | None = None,
     ) -> T:
+        call = service.read(who(context), corpus, work, seconds)
+        # Over HTTP; a process that speaks by stdio ends with its client.
+        request = context.request_context.request
         with _tool_errors():
-            return cast(T, jsonable_encoder(await service.read(who(context), corpus, work, seconds)))
+            return cast(T, jsonable_encoder(await (while_connected(request, call) if request else call)))
 
     @server.tool(annotations=_READ, structured_output=True)
     async def corpora(ctx: Context[Any, Any]) -> mcp_results.Corpora:

@@ -27,7 +27,7 @@ class OllamaMessage(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str | None = None
     images: list[Any] | None = None
 
@@ -67,7 +67,6 @@ class OllamaChat(_Asked):
     """A conversation."""
 
     messages: list[OllamaMessage] | None = Field(None, max_length=chat.MAX_MESSAGES)
-    tools: list[Any] | None = None
 
 
 class OllamaGenerate(_Asked):
@@ -117,8 +116,6 @@ def router(service: Service) -> APIRouter:
     @api.post("/chat", response_model=None)
     async def converse(caller: Who, request: OllamaChat, connection: Request) -> Response:
         """Answer the last message from the documents, with the sources below."""
-        if request.tools:
-            raise Refusal(400, "22023", "these models call no tools", "Leave tools out.")
         messages = request.messages or []
         if any(message.images for message in messages):
             raise _no_pictures()

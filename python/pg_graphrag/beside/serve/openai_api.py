@@ -17,25 +17,26 @@ from pg_graphrag.beside.serve.service import Service, Who
 
 
 class Part(BaseModel):
-    """A part of a message. Texts are read; others are refused."""
+    """A part of a message. Texts are read, and what a model refused; others are refused."""
 
     type: str
     text: str | None = None
+    refusal: str | None = None
 
 
 class Message(BaseModel):
-    """A message. `tool` and the like have no place here."""
+    """A message. What tools said to another model has no part in an answer."""
 
-    role: Literal["system", "developer", "user", "assistant"]
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[Part] | None = None
 
     @property
     def text(self) -> str:
         """The message as one text."""
         if isinstance(self.content, list):
-            if other := [part.type for part in self.content if part.type != "text"]:
+            if other := [part.type for part in self.content if part.type not in ("text", "refusal")]:
                 raise Refusal(400, "22023", f"a message cannot hold {other[0]!r}", "Send text alone.")
-            return "\n".join(part.text or "" for part in self.content)
+            return "\n".join(part.text or part.refusal or "" for part in self.content)
         return self.content or ""
 
 
@@ -76,7 +77,19 @@ class Completion(BaseModel):
     max_completion_tokens: int | None = Field(None, ge=1)
     stop: str | Annotated[list[str], Field(max_length=16)] | None = None
     response_format: ResponseFormat | None = None
-    tools: list[Any] | None = None
+    tool_choice: Any = None
+    function_call: Any = None
+    logprobs: bool | None = None
+    modalities: list[str] | None = None
+
+    def check(self) -> None:
+        """Refuse what a reply would have to hold and cannot: 400."""
+        if {str(self.tool_choice), str(self.function_call)} - {"None", "none", "auto"}:
+            raise Refusal(400, "22023", "these models call no tools", "Leave tool_choice out.")
+        if self.logprobs:
+            raise Refusal(400, "22023", "these models tell no logprobs", "Leave logprobs out.")
+        if other := [kind for kind in self.modalities or () if kind != "text"]:
+            raise Refusal(400, "22023", f"these models give no {other[0]!r}", 'Leave modalities out, or send ["text"].')
 
     @property
     def as_chat(self) -> chat.Chat:
@@ -117,8 +130,7 @@ def router(service: Service) -> APIRouter:
     @api.post("/chat/completions", response_model=None)
     async def complete(caller: Who, request: Completion, connection: Request) -> Response:
         """Answer the last message from the documents. Citations are annotations."""
-        if request.tools:
-            raise Refusal(400, "22023", "these models call no tools", "Leave tools out.")
+        request.check()
         identity = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": request.model}
         items = await chat.reply(service, caller, request.as_chat, connection, streams=bool(request.stream))
         if request.stream:

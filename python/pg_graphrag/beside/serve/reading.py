@@ -22,12 +22,19 @@ def rows(connection: Connection, sql: str, **values: Any) -> list[dict[str, Any]
 
 
 def corpora(connection: Connection) -> list[dict[str, Any]]:
-    """Return [{name}] of the corpora in which the caller sees a document, and all for who may read the progress."""
+    """Return [{name, bypass}] of the corpora in which the caller sees a document, and all for who may read the progress.
+
+    `bypass`: whether he may ask its model for answers without documents.
+    """
     return rows(
         connection,
         """
-        SELECT c.name
+        SELECT c.name, coalesce(c.options #>> '{llm,roles,answer,provider}', c.options #>> '{llm,provider}', '') <> ''
+                       AND coalesce(c.options #>> '{llm,roles,answer,model}', c.options #>> '{llm,model}', '') <> ''
+                       AND (c.options #>> '{llm,bypass}' IS DISTINCT FROM 'false' OR pg_catalog.pg_has_role(o.relowner, 'USAGE'))
+                       AS bypass
           FROM graphrag.corpora c
+          JOIN pg_catalog.pg_class o ON o.oid = 'graphrag.corpora'::pg_catalog.regclass
          WHERE pg_catalog.has_table_privilege('graphrag.progress', 'SELECT')
             OR EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id)
          ORDER BY c.name

@@ -57,7 +57,7 @@ class Service:
         )
 
     async def corpora(self, caller: Caller) -> list[dict[str, Any]]:
-        """Return [{name}] of the corpora that a caller sees."""
+        """Return [{name, bypass}] of the corpora that a caller sees."""
         return await self.database.run(
             caller,
             self.settings.corpus,
@@ -106,6 +106,22 @@ async def caller_of(request: Request) -> Caller:
 
 
 Who = Annotated[Caller, Depends(caller_of)]
+
+
+async def begun(request: Request, items: AsyncIterator[T]) -> AsyncIterator[T]:
+    """Return a stream whose first item has come: what fails before is raised here, while a reply can have a status."""
+
+    async def first() -> T:
+        return await anext(items)
+
+    item = await while_connected(request, first())
+
+    async def resumed() -> AsyncIterator[T]:
+        yield item
+        async for other in items:
+            yield other
+
+    return resumed()
 
 
 async def while_connected(request: Request, call: Coroutine[Any, Any, T]) -> T:

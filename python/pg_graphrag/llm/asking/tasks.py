@@ -166,10 +166,7 @@ def _chat(options: Options, arguments: dict[str, Any]) -> ChatRequest:
     for turn in conversation:
         # Some models refuse two turns of one role in a row.
         if messages and messages[-1]["role"] == turn["role"]:
-            before = messages[-1]["content"]
-            # What ends its line goes on: a program's long task comes in two turns.
-            gap = "" if before.endswith("\n") else "\n\n"
-            messages[-1] = turn | {"content": f"{before}{gap}{turn['content']}"}
+            messages[-1] = turn | {"content": f"{messages[-1]['content']}\n\n{turn['content']}"}
         else:
             messages.append(turn)
     schema = arguments.get("schema")

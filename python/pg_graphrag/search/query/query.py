@@ -442,12 +442,12 @@ def visible_digest(query: Query) -> str:
     return hashlib.sha256(query.visible.tobytes()).hexdigest()
 
 
-def question(text: str | None) -> str:
-    """Return a question as it is read; 22023 when it is longer than MAX_QUESTION characters."""
-    if len(text or "") > bounds.MAX_QUESTION:
+def question(text: str | None, most: int = bounds.MAX_QUESTION) -> str:
+    """Return a question as it is read; 22023 when it is longer than `most` characters."""
+    if len(text or "") > most:
         raise GraphRAGError(
-            f"the question has {len(text or ''):,} characters, more than {bounds.MAX_QUESTION:,}: {bounds.begin(text)}",
-            hint="Ask a shorter question. A text to be searched belongs into graphrag.documents.",
+            f"the question has {len(text or ''):,} characters, more than {most:,}: {bounds.begin(text)}",
+            hint="Ask a shorter question. A text to be searched belongs into the documents.",
         )
     return without_stray_invisible((text or "").strip())
 
@@ -464,7 +464,8 @@ def query_of(
 ) -> Query:
     """Check text and keywords, and return their query. With the owner's rights, as all that follows."""
     corpus = find(db, caller.corpus)
-    asked, has_keywords = question(text), low is not None or high is not None
+    asked = question(text, bounds.MAX_PROMPT if options.bypass else bounds.MAX_QUESTION)
+    has_keywords = low is not None or high is not None
     if has_keywords:
         low, high = bounds.keywords(low, "low_level_keywords"), bounds.keywords(high, "high_level_keywords")
     query = Query.of(db, corpus, caller, asked, options=options, low=low, high=high)

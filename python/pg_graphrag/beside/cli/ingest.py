@@ -38,7 +38,7 @@ def ingest(args: argparse.Namespace) -> int:
         )
     options = ReadOptions(args.encoding, args.by_row)
     with connect(args.url) as connection, IsolatedReader(options) as reader:
-        run = _Ingestion(GraphRAG(connection, args.corpus), args.prefix, reader)
+        run = _Ingestion(GraphRAG(connection, args.corpus), args.prefix, reader, options.pictures)
         try:
             for path in args.paths:
                 run.add(Path(path), args.exclude)
@@ -75,9 +75,9 @@ def _check_encoding(name: str) -> None:
 class _Ingestion:
     """Reads files and inserts what they hold, in batches that are each committed: a second run goes on from there."""
 
-    def __init__(self, client: GraphRAG, prefix: str, reader: IsolatedReader):
+    def __init__(self, client: GraphRAG, prefix: str, reader: IsolatedReader, pictures: bool):
         self.prefix = prefix
-        self._reader = reader
+        self._reader, self._pictures = reader, pictures
         self._skipped: dict[str, list[str]] = {}
         self.keys: dict[str, Path] = {}
         self.errors = 0
@@ -114,7 +114,7 @@ class _Ingestion:
             self._say(f"skipped {len(names):,} {kind}: {', '.join(shown)}{more}")
 
     def _documents(self, root: Path, exclude: Sequence[str]) -> Iterator[Document]:
-        for entry in walk.files(root, exclude):
+        for entry in walk.files(root, exclude, self._pictures):
             if isinstance(entry, ReadError):
                 self._fail(str(entry))
                 continue
@@ -131,7 +131,7 @@ class _Ingestion:
                     self._fail(str(document))
                 elif isinstance(document, ReadWarning):
                     self._say(str(document))
-                elif self._is_new(document, path):
+                elif isinstance(document, Document) and self._is_new(document, path):
                     yield replace(document, source_key=f"{self.prefix}{document.source_key}")
 
     def _is_new(self, document: Document, path: Path) -> bool:

@@ -8,16 +8,13 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from pg_graphrag.beside.readers import ReadError, ReadOptions, ReadWarning, read
-from pg_graphrag.ground.document import Document
+from pg_graphrag.beside.readers import Item, ReadError, ReadOptions, read
 
 MAX_SECONDS = 300.0
 MAX_MEMORY = 4 << 30
 # Read here: nothing in them takes more than they are long, and they may be longer than what a process may hold. Not markup that
 # stands within itself.
 _PLAIN = frozenset(".txt .text .md .markdown .srt .vtt .csv .tsv .jsonl .ndjson".split())
-
-Item = Document | ReadError | ReadWarning
 
 
 class IsolatedReader:

@@ -5,11 +5,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from math import isfinite
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
+from pg_graphrag.beside.readers.pictures import Gallery, Picture, without_marks
 from pg_graphrag.beside.readers.read_errors import ReadError, ReadWarning
 from pg_graphrag.ground.document import Document
 from pg_graphrag.text import letters
+
+# What readers yield.
+Item: TypeAlias = Document | Picture | ReadError | ReadWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +27,13 @@ class ReadOptions:
         look like.
     by_row : bool
         Whether each row of a CSV file or sheet is a document of its own.
+    pictures : bool
+        Whether the pictures of a document are yielded behind it.
     """
 
     encoding: str | None = None
     by_row: bool = False
+    pictures: bool = False
 
 
 @dataclass(slots=True)
@@ -66,6 +73,8 @@ class Source:
         The bytes, where they are a part of the file.
     damage : Damage
         What was no text in it; a warning says so when it is read.
+    gallery : Gallery
+        The pictures of its document, where somebody asks for them.
     """
 
     path: Path
@@ -74,6 +83,7 @@ class Source:
     options: ReadOptions = field(default_factory=ReadOptions)
     data: bytes | None = None
     damage: Damage = field(default_factory=Damage)
+    gallery: Gallery = field(default_factory=Gallery)
 
     def read(self) -> bytes:
         """Return all bytes."""
@@ -110,7 +120,7 @@ class Source:
         metadata: dict[str, Any] = {"path": self.key, "mime": mime} | facts.metadata()
         if "modified" not in metadata and self.data is None:
             metadata["modified"] = datetime.fromtimestamp(int(self.path.stat().st_mtime), UTC).isoformat()
-        title = " ".join(letters.without_stray_invisible(printable(title or "")).split())
+        title = " ".join(letters.without_stray_invisible(printable(without_marks(title or ""))).split())
         return Document(
             letters.without_stray_invisible(printable(content)),
             self.key,

@@ -22,7 +22,9 @@ class Skipped:
     kind: str
 
 
-def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str] | ReadError | Skipped]:
+def files(
+    root: Path, exclude: Collection[str] = (), pictures: bool = False
+) -> Iterator[tuple[Path, str] | ReadError | Skipped]:
     """Find the files of a folder, or the one file `root` is.
 
     A folder is searched for the suffixes that readers know, in sorted order. Hidden files and folders are left out, and
@@ -34,6 +36,8 @@ def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str
     ----------
     exclude : collection of str
         Shell patterns; a file is left out when one matches its key, or the key's last part.
+    pictures : bool
+        Whether files that are pictures are read.
 
     Yields
     ------
@@ -66,7 +70,7 @@ def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str
                 continue
             if name.startswith("."):
                 yield Skipped(_printable(above / name), "hidden")
-            elif kind_of(name) is None:
+            elif kind_of(name, pictures) is None:
                 yield Skipped(_printable(above / name), path.suffix.lower() or "without an ending")
             elif _leads_out(path, root):
                 yield Skipped(_printable(above / name), "links to files outside the folder")

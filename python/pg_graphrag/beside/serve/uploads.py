@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from pg_graphrag.beside.client import Document, GraphRAG
-from pg_graphrag.beside.readers import SUFFIXES, ReadError, ReadOptions
+from pg_graphrag.beside.readers import SUFFIXES, Picture, ReadError, ReadOptions
 from pg_graphrag.beside.readers.isolated import IsolatedReader
 from pg_graphrag.beside.serve.http_errors import refusal
 from pg_graphrag.ground.document import batches
@@ -113,6 +113,6 @@ def _documents(reader: IsolatedReader, path: Path, key: str, errors: list[str], 
             if str(metadata.get("modified", "")).startswith(_NO_TIME):
                 del metadata["modified"]
             yield replace(item, metadata=metadata)
-        else:
+        elif not isinstance(item, Picture):
             reason = str(item).replace(str(path), key)
             errors.append(reason if isinstance(item, ReadError) else f"warning: {reason}")

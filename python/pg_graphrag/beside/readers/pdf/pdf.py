@@ -20,10 +20,9 @@ from pg_graphrag.beside.readers.pdf.pdf_garbled import garbled_pages
 from pg_graphrag.beside.readers.pdf.pdf_layout import blocks
 from pg_graphrag.beside.readers.pdf.pdf_notes import notes_of
 from pg_graphrag.beside.readers.pdf.pdf_page import Block, Line, Page, Segment, lines_of
+from pg_graphrag.beside.readers.pdf.pdf_pictures import add_pictures
 from pg_graphrag.beside.readers.pdf.pdf_text import Entry, text_of, title_of
-from pg_graphrag.beside.readers.read_errors import ReadError, ReadWarning
-from pg_graphrag.beside.readers.source import Facts, Source, numbers_text
-from pg_graphrag.ground.document import Document
+from pg_graphrag.beside.readers.source import Facts, Item, Source, numbers_text
 
 MAX_PAGES = 20_000
 # A page that has more is no text: patterns, maps.
@@ -61,7 +60,7 @@ _LOOKED_AT, _UPSIDE_DOWN = 200, 2
 _LINE_NUMBER = re.compile(r"\d+ ")
 
 
-def read_pdf(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
+def read_pdf(source: Source) -> Iterator[Item]:
     """Read a PDF as one document, titled by its metadata, else its name; files in it have the key ``<key>/<file name>``.
 
     Raises
@@ -98,14 +97,15 @@ def read_pdf(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
             pages.append(page or [])
         outline = _outline(pdf)
         attachments = list(own_names(list(_attachments(pdf))))
-    garbled = garbled_pages(pages)
-    for number in garbled:
-        pages[number - 1] = []
-    if garbled and not any(pages):
+        garbled = garbled_pages(pages)
+        for number in garbled:
+            pages[number - 1] = []
+        add_pictures(source, pdf, sorted({*pictures, *garbled}))
+    if garbled and not any(pages) and not source.gallery.pictures:
         raise source.error(
             f"the fonts of its {len(pages)} pages do not say which letters they have, so that its text is garbled; run OCR on it"
         )
-    if not any(pages) and not attachments:
+    if not any(pages) and not attachments and not source.gallery.pictures:
         raise source.error(f"holds no text in its {len(pages)} pages (a scan?); run OCR on it first")
     facts.others["pages"] = len(pages)
     if attachments:

@@ -16,8 +16,9 @@ from pg_graphrag.beside.cli.progress import Display
 from pg_graphrag.beside.cli.status import follow
 from pg_graphrag.beside.cli.terminal import printable
 from pg_graphrag.beside.client import Document, GraphRAG, InsertSummary
-from pg_graphrag.beside.readers import ReadError, ReadOptions, ReadWarning, walk
+from pg_graphrag.beside.readers import ReadError, ReadOptions, ReadProgress, ReadWarning, walk
 from pg_graphrag.beside.readers.isolated import IsolatedReader
+from pg_graphrag.beside.readers.ocr.installed import ocr_of
 from pg_graphrag.ground.document import batches
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -36,9 +37,9 @@ def ingest(args: argparse.Namespace) -> int:
             "--prune deletes what is no longer in a folder, but not every PATH is one",
             hint="Give the folders, or delete documents in SQL: DELETE FROM graphrag.documents WHERE …",
         )
-    options = ReadOptions(args.encoding, args.by_row)
+    options = ReadOptions(args.encoding, args.by_row, ocr=ocr_of(args.ocr, args.ocr_engine), ocr_engine=args.ocr_engine)
     with connect(args.url) as connection, IsolatedReader(options) as reader:
-        run = _Ingestion(GraphRAG(connection, args.corpus), args.prefix, reader)
+        run = _Ingestion(GraphRAG(connection, args.corpus), args.prefix, reader, options.reads_pictures)
         try:
             for path in args.paths:
                 run.add(Path(path), args.exclude)
@@ -75,9 +76,9 @@ def _check_encoding(name: str) -> None:
 class _Ingestion:
     """Reads files and inserts what they hold, in batches that are each committed: a second run goes on from there."""
 
-    def __init__(self, client: GraphRAG, prefix: str, reader: IsolatedReader):
+    def __init__(self, client: GraphRAG, prefix: str, reader: IsolatedReader, pictures: bool):
         self.prefix = prefix
-        self._reader = reader
+        self._reader, self._pictures = reader, pictures
         self._skipped: dict[str, list[str]] = {}
         self.keys: dict[str, Path] = {}
         self.errors = 0
@@ -114,7 +115,7 @@ class _Ingestion:
             self._say(f"skipped {len(names):,} {kind}: {', '.join(shown)}{more}")
 
     def _documents(self, root: Path, exclude: Sequence[str]) -> Iterator[Document]:
-        for entry in walk.files(root, exclude):
+        for entry in walk.files(root, exclude, self._pictures):
             if isinstance(entry, ReadError):
                 self._fail(str(entry))
                 continue
@@ -131,7 +132,9 @@ class _Ingestion:
                     self._fail(str(document))
                 elif isinstance(document, ReadWarning):
                     self._say(str(document))
-                elif self._is_new(document, path):
+                elif isinstance(document, ReadProgress):
+                    self._show(f"{document.path.name}: recognised {document.done:,} of {document.count:,}")
+                elif isinstance(document, Document) and self._is_new(document, path):
                     yield replace(document, source_key=f"{self.prefix}{document.source_key}")
 
     def _is_new(self, document: Document, path: Path) -> bool:
@@ -162,9 +165,9 @@ class _Ingestion:
         clear = "\r\x1b[K" if sys.stderr.isatty() else ""
         print(f"{clear}pg-graphrag: {printable(message)}", file=sys.stderr)
 
-    def _show(self) -> None:
+    def _show(self, doing: str = "") -> None:
         if sys.stderr.isatty():
-            print(f"\r\x1b[K{self.report()}", end="\r", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K{printable(doing) or self.report()}", end="\r", file=sys.stderr, flush=True)
 
 
 def _prune(connection: psycopg.Connection[Any], corpus: str, run: _Ingestion) -> None:

@@ -5,19 +5,22 @@ be read is a `ReadError` that says where; what can be read goes on.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from pg_graphrag.beside.readers.read_errors import ReadError, ReadWarning
-from pg_graphrag.beside.readers.source import ReadOptions, Source
+from pg_graphrag.beside.readers.pictures import Picture
+from pg_graphrag.beside.readers.read_errors import ReadError, ReadProgress, ReadWarning
+from pg_graphrag.beside.readers.source import Item, ReadOptions, Source, numbers_text
 from pg_graphrag.ground.document import Document
 from pg_graphrag.ground.errors import install_hint
 
-__all__ = ["SUFFIXES", "ReadError", "ReadOptions", "ReadWarning", "kind_of", "read"]
+__all__ = ["SUFFIXES", "Item", "Picture", "ReadError", "ReadOptions", "ReadProgress", "ReadWarning", "kind_of", "read"]
 
-Reader = Callable[[Source], Iterator[Document | ReadError | ReadWarning]]
+Reader = Callable[[Source], Iterator[Item]]
 
+_PICTURES = "picture.picture:read_picture"
 # Module and function of the reader of each suffix. A folder is searched for these; a file that the user names is read
 # whatever its suffix: as text when it has another one.
 SUFFIXES = {
@@ -50,6 +53,7 @@ SUFFIXES = {
         "web.mhtml:read_mhtml": ".mhtml .mht",
         "plain.notebook:read_notebook": ".ipynb",
         "plain.jsonl:read_jsonl": ".jsonl .ndjson",
+        _PICTURES: ".png .jpg .jpeg .tif .tiff .webp .heic .heif .gif .bmp",
     }.items()
     for suffix in suffixes.split()
 }
@@ -59,23 +63,29 @@ MAX_BYTES = 1 << 30
 _BY_LINE = frozenset(("plain.jsonl:read_jsonl",))
 
 
-def kind_of(name: str) -> str | None:
-    """Return which reader a file of this name has, as in `SUFFIXES`; None for a suffix that is not known."""
-    return SUFFIXES.get(Path(name).suffix.lower())
+def kind_of(name: str, pictures: bool = True) -> str | None:
+    """Return which reader a file of this name has, as in `SUFFIXES`; None for a suffix that is not known.
+
+    Without `pictures` there is none for files that are pictures.
+    """
+    kind = SUFFIXES.get(Path(name).suffix.lower())
+    return None if kind == _PICTURES and not pictures else kind
 
 
-def read_source(source: Source, kind: str) -> Iterator[Document | ReadError | ReadWarning]:
+def read_source(source: Source, kind: str) -> Iterator[Item]:
     """Yield what a reader makes of a source; an error where it cannot be read, or the reader's library is not there."""
     module, _, name = kind.partition(":")
+    source.gallery.is_open = source.options.reads_pictures
     try:
         if (size := source.size()) > MAX_BYTES and kind not in _BY_LINE:
             raise source.error(f"has {size:,} bytes; at most {MAX_BYTES:,} are read: split it")
         # A kind's library is loaded with the first file of it.
         reader = cast(Reader, getattr(import_module(f"{__name__}.{module}"), name))
         for item in reader(source):
-            yield item
-            if isinstance(item, Document) and item.source_key == source.key and _says_nothing(item):
-                yield source.warning("holds no text")
+            if not isinstance(item, Document) or item.source_key != source.key:
+                yield item
+                continue
+            yield from _with_pictures(source, item, kind)
         if source.damage.places:
             yield source.warning(str(source.damage))
     except ReadError as error:
@@ -86,19 +96,57 @@ def read_source(source: Source, kind: str) -> Iterator[Document | ReadError | Re
         yield source.error(error.strerror or str(error))
 
 
+def _with_pictures(source: Source, document: Document, kind: str) -> Iterator[Item]:
+    """Yield a document with what is written in its pictures, where that is recognised, and the pictures behind it."""
+    texts: dict[int, str] = {}
+    metadata = dict(document.metadata)
+    pictures = source.gallery.pictures
+    # Pages that are pictures are recognised by their readers.
+    if pictures and source.options.recognises and kind not in (_PICTURES, "pdf.pdf:read_pdf"):
+        from pg_graphrag.beside.readers.ocr.pictures_text import recognised_texts
+
+        texts = yield from recognised_texts(source, pictures, metadata)
+    content, pictures = source.gallery.placed(document.content, texts)
+    document = replace(document, content=content, metadata=metadata)
+    if _says_nothing(document) and pictures and not source.options.pictures:
+        yield source.error(f"holds no text, nor is any recognised in its {numbers_text('picture', [len(pictures)])}")
+        return
+    yield document
+    if source.options.pictures:
+        yield from pictures
+    if _says_nothing(document):
+        yield source.warning("holds no text")
+    bare = sorted({item.page for item in pictures if item.page and not content.split("\f")[item.page - 1].strip()})
+    if bare and kind not in (_PICTURES, "pdf.pdf:read_pdf"):
+        yield source.warning(f"no text on {numbers_text('slide', bare)}")
+    if source.gallery.unread:
+        left_out = ", ".join(f"{count} × {what}" for what, count in sorted(source.gallery.unread.items()))
+        yield source.warning(f"pictures that are not read: {left_out}")
+
+
 def _says_nothing(document: Document) -> bool:
     """Whether a document has no text; attachments are documents of their own."""
     return not document.content.strip() and "attachments" not in document.metadata
 
 
-def read(path: Path, key: str, options: ReadOptions | None = None) -> Iterator[Document | ReadError | ReadWarning]:
+def read(path: Path, key: str, options: ReadOptions | None = None) -> Iterator[Item]:
     """Read the documents of one file.
 
-    `path`: the file. `key`: its ``source_key``, and its ``path`` in the metadata: the path below what the user named, so that
-    it does not depend on the machine. `options`: encoding, and whether rows are documents.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    key : str
+        Its ``source_key``, and its ``path`` in the metadata: the path below what the user named, so that it does not
+        depend on the machine.
+    options : ReadOptions, optional
+        Encoding, and whether rows are documents.
 
-    Yields Document, ReadError or ReadWarning: one document, or one per line (JSON Lines), attachment or row; an error for the
-    file or line that cannot be read; a warning for what a document lacks.
+    Yields
+    ------
+    Document, Picture, ReadError or ReadWarning
+        One document, or one per line (JSON Lines), attachment or row; behind it its pictures, where `options` ask for
+        them; an error for the file or line that cannot be read; a warning for what a document lacks.
     """
     yield from read_source(
         Source(path, key, path.name, options or ReadOptions()), kind_of(path.name) or "plain.text:read_text"

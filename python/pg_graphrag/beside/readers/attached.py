@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from pg_graphrag.beside.readers.read_errors import ReadError, ReadWarning
-from pg_graphrag.beside.readers.source import Source
+from pg_graphrag.beside.readers.source import Item, Source
 from pg_graphrag.ground.document import Document
 
 MAX_ATTACHMENTS = 1000
@@ -16,16 +15,14 @@ _MAX_NAMES = 10
 _WITHIN = re.compile(r"(?i)\.(?:eml|pdf|docx|docm|pptx|pptm|xlsx|xlsm)/")
 
 
-def read_attachments(
-    source: Source, attachments: Sequence[tuple[str, bytes]], date: datetime | None
-) -> Iterator[Document | ReadError | ReadWarning]:
+def read_attachments(source: Source, attachments: Sequence[tuple[str, bytes]], date: datetime | None) -> Iterator[Item]:
     """Yield what the readers make of (file name, bytes), with the key ``<key>/<file name>`` and the date of what holds them."""
     # It knows the readers that use this.
     from pg_graphrag.beside.readers import kind_of, read_source
 
     skipped: list[str] = []
     for name, data in attachments[:MAX_ATTACHMENTS]:
-        kind = kind_of(name)
+        kind = kind_of(name, source.options.reads_pictures)
         if kind is None or len(_WITHIN.findall(source.key)) >= _MAX_DEPTH:
             skipped.append(name)
             continue

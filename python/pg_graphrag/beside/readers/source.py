@@ -5,23 +5,52 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from math import isfinite
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
-from pg_graphrag.beside.readers.read_errors import ReadError, ReadWarning
+from pg_graphrag.beside.readers.pictures import Gallery, Picture, without_marks
+from pg_graphrag.beside.readers.read_errors import ReadError, ReadProgress, ReadWarning
 from pg_graphrag.ground.document import Document
 from pg_graphrag.text import letters
+
+# What readers yield.
+Item: TypeAlias = Document | Picture | ReadError | ReadWarning | ReadProgress
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """How to read.
 
-    `encoding`: encoding of texts that have no byte order mark. Without it, what a file declares, else UTF-8, else what its
-    bytes look like. `by_row`: whether each row of a CSV file or sheet is a document of its own.
+    Parameters
+    ----------
+    encoding : str, optional
+        Encoding of texts that have no byte order mark. Without it, what a file declares, else UTF-8, else what its bytes
+        look like.
+    by_row : bool
+        Whether each row of a CSV file or sheet is a document of its own.
+    pictures : bool
+        Whether the pictures of a document are yielded behind it.
+    ocr : str
+        Whether text of scans and pictures is recognised: ``never``, ``auto`` (pages of PDF without text, pictures) or
+        ``always`` (every page of PDF, whatever text it has).
+    ocr_engine : str
+        ``rapidocr`` or ``tesseract``.
     """
 
     encoding: str | None = None
     by_row: bool = False
+    pictures: bool = False
+    ocr: str = "never"
+    ocr_engine: str = "rapidocr"
+
+    @property
+    def recognises(self) -> bool:
+        """Whether text of scans and pictures is recognised."""
+        return self.ocr != "never"
+
+    @property
+    def reads_pictures(self) -> bool:
+        """Whether files that are pictures are read."""
+        return self.pictures or self.recognises
 
 
 @dataclass(slots=True)
@@ -61,6 +90,8 @@ class Source:
         The bytes, where they are a part of the file.
     damage : Damage
         What was no text in it; a warning says so when it is read.
+    gallery : Gallery
+        The pictures of its document, where somebody asks for them.
     """
 
     path: Path
@@ -69,6 +100,7 @@ class Source:
     options: ReadOptions = field(default_factory=ReadOptions)
     data: bytes | None = None
     damage: Damage = field(default_factory=Damage)
+    gallery: Gallery = field(default_factory=Gallery)
 
     def read(self) -> bytes:
         """Return all bytes."""
@@ -105,7 +137,7 @@ class Source:
         metadata: dict[str, Any] = {"path": self.key, "mime": mime} | facts.metadata()
         if "modified" not in metadata and self.data is None:
             metadata["modified"] = datetime.fromtimestamp(int(self.path.stat().st_mtime), UTC).isoformat()
-        title = " ".join(letters.without_stray_invisible(printable(title or "")).split())
+        title = " ".join(letters.without_stray_invisible(printable(without_marks(title or ""))).split())
         return Document(
             letters.without_stray_invisible(printable(content)),
             self.key,

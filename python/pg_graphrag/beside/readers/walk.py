@@ -22,7 +22,9 @@ class Skipped:
     kind: str
 
 
-def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str] | ReadError | Skipped]:
+def files(
+    root: Path, exclude: Collection[str] = (), pictures: bool = False
+) -> Iterator[tuple[Path, str] | ReadError | Skipped]:
     """Find the files of a folder, or the one file `root` is.
 
     A folder is searched for the suffixes that readers know, in sorted order. Hidden files and folders are left out, and
@@ -30,10 +32,17 @@ def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str
     Nor are links to files outside the folder: who fills it need not be who may read what they lead to.
     Pipes, sockets and devices are no files: reading one may never end.
 
-    `exclude`: shell patterns; a file is left out when one matches its key, or the key's last part.
+    Parameters
+    ----------
+    exclude : collection of str
+        Shell patterns; a file is left out when one matches its key, or the key's last part.
+    pictures : bool
+        Whether files that are pictures are read.
 
-    Yields (path, key), ReadError or Skipped: the key is the path relative to `root` with ``/`` between its parts; the name,
-    when `root` is a file.
+    Yields
+    ------
+    (path, key), ReadError or Skipped
+        The key is the path relative to `root` with ``/`` between its parts; the name, when `root` is a file.
     """
     if root.is_file():
         yield _keyed(root, root.name)
@@ -61,7 +70,7 @@ def files(root: Path, exclude: Collection[str] = ()) -> Iterator[tuple[Path, str
                 continue
             if name.startswith("."):
                 yield Skipped(_printable(above / name), "hidden")
-            elif kind_of(name) is None:
+            elif kind_of(name, pictures) is None:
                 yield Skipped(_printable(above / name), path.suffix.lower() or "without an ending")
             elif _leads_out(path, root):
                 yield Skipped(_printable(above / name), "links to files outside the folder")

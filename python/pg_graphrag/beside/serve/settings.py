@@ -54,6 +54,8 @@ class Settings:
         Which of `RIGHTS` MCP offers tools for. A caller needs them too.
     connections, waiting : int
         Connections to the database, at most, and more of them for calls that wait for a model.
+    ocr, ocr_engine : str
+        How text of scans and pictures in uploads is recognised, as `ReadOptions` says it.
     """
 
     url: str
@@ -64,4 +66,6 @@ class Settings:
     mcp_rights: frozenset[str] = frozenset()
     connections: int = 8
     waiting: int = 8
+    ocr: str = "never"
+    ocr_engine: str = "rapidocr"
     limits: Limits = field(default_factory=Limits)

@@ -12,9 +12,10 @@ from typing import Any
 import psycopg
 
 from pg_graphrag.beside.client import Document, GraphRAG
-from pg_graphrag.beside.readers import SUFFIXES, ReadError, ReadOptions
+from pg_graphrag.beside.readers import SUFFIXES, ReadError, ReadOptions, ReadWarning
 from pg_graphrag.beside.readers.isolated import IsolatedReader
 from pg_graphrag.beside.serve.http_errors import refusal
+from pg_graphrag.beside.serve.settings import Settings
 from pg_graphrag.ground.document import batches
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -49,7 +50,12 @@ def key_of(name: str) -> str:
     return key
 
 
-def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float) -> list[dict[str, Any]]:
+def options_of(settings: Settings) -> ReadOptions:
+    """Return how uploads are read."""
+    return ReadOptions(ocr=settings.ocr, ocr_engine=settings.ocr_engine)
+
+
+def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float, options: ReadOptions) -> list[dict[str, Any]]:
     """Insert what the files hold; return [{name, inserted, updated, unchanged, errors}], one for each.
 
     Raises GraphRAGError: 57014 after so many seconds: nobody waits for it any more, and others need the connection.
@@ -57,7 +63,7 @@ def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float) -> list[dic
     deadline = time.monotonic() + seconds
     with (
         tempfile.TemporaryDirectory(prefix="pg_graphrag-") as folder,
-        IsolatedReader(ReadOptions(), _SECONDS, _MEMORY) as reader,
+        IsolatedReader(options, _SECONDS, _MEMORY) as reader,
     ):
         return [_insert_one(rag, upload, Path(folder), reader, deadline) for upload in uploads]
 
@@ -107,6 +113,6 @@ def _documents(reader: IsolatedReader, path: Path, key: str, errors: list[str], 
             if str(metadata.get("modified", "")).startswith(_NO_TIME):
                 del metadata["modified"]
             yield replace(item, metadata=metadata)
-        else:
+        elif isinstance(item, ReadError | ReadWarning):
             reason = str(item).replace(str(path), key)
             errors.append(reason if isinstance(item, ReadError) else f"warning: {reason}")

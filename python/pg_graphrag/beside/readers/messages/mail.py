@@ -11,8 +11,7 @@ from mimetypes import guess_extension
 from pg_graphrag.beside.readers.attached import own_names, read_attachments
 from pg_graphrag.beside.readers.decode import decode_part
 from pg_graphrag.beside.readers.headers import BOUNDED, parsed
-from pg_graphrag.beside.readers.read_errors import ReadError, ReadWarning
-from pg_graphrag.beside.readers.source import Facts, Source, as_time
+from pg_graphrag.beside.readers.source import Facts, Item, Source, as_time
 from pg_graphrag.beside.readers.web.html import extract
 from pg_graphrag.ground.document import Document
 
@@ -23,7 +22,7 @@ _SIGNATURE = re.compile(r"^-- \n.*\Z", re.MULTILINE | re.DOTALL)
 _FLOWED = re.compile(r"(?<=[^ \n]) \n(?![>\n ])")
 
 
-def read_eml(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
+def read_eml(source: Source) -> Iterator[Item]:
     """Read a message: headers to metadata, the date to ``valid_from``; attachments have the key ``<key>/<file name>``."""
     try:
         message = parsed(source.read())
@@ -43,7 +42,7 @@ def read_eml(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
     yield from read_attachments(source, attachments, facts.published)
 
 
-def read_mbox(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
+def read_mbox(source: Source) -> Iterator[Item]:
     """Read a mailbox: each message as a file of its own would be read, with the key ``<key>/<number>.eml``."""
     # It knows this reader.
     from pg_graphrag.beside.readers import read_source

@@ -3,7 +3,9 @@
 import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date, time, timedelta
+from functools import partial
 from io import BytesIO
 from typing import Any, TypeAlias
 from xml.parsers import expat
@@ -19,14 +21,19 @@ from pg_graphrag.beside.readers.office.number_formats import duration, moment, n
 from pg_graphrag.beside.readers.office.office_controls import control_text, controls_of
 from pg_graphrag.beside.readers.office.office_embedded import embedded_files, slide_comments
 from pg_graphrag.beside.readers.office.office_fields import with_headings, write_fields
-from pg_graphrag.beside.readers.office.office_sheets import as_openpyxl_reads, beside_cells, chart_sheets
+from pg_graphrag.beside.readers.office.office_sheets import (
+    as_openpyxl_reads,
+    beside_cells,
+    chart_sheets,
+    sheet_pictures,
+)
+from pg_graphrag.beside.readers.pictures import MAX_PICTURE_BYTES
 from pg_graphrag.beside.readers.plain.row_documents import row_documents, row_lines
 from pg_graphrag.beside.readers.read_errors import ReadError, ReadWarning
-from pg_graphrag.beside.readers.source import Facts, Source, as_time, numbers_text
+from pg_graphrag.beside.readers.source import Facts, Item, Source, as_time, numbers_text
 from pg_graphrag.beside.readers.tables import joined_heads, table_text
 from pg_graphrag.beside.readers.web.formulas import formula_text
-from pg_graphrag.beside.readers.web.html import extract
-from pg_graphrag.ground.document import Document
+from pg_graphrag.beside.readers.web.html import main_text, marks_of, parse
 
 _DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
@@ -69,24 +76,26 @@ _Merged: TypeAlias = dict[int, list[tuple[int, int]]]
 _NO_TITLES = frozenset(("powerpoint presentation", "slide 1", "untitled", "document", "word document", "presentation"))
 
 
-def read_docx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
+def read_docx(source: Source) -> Iterator[Item]:
     """Read a document: headings, lists, tables, charts, notes, comments at its end; pictures by their descriptions."""
     import mammoth
 
     with opened(source, "a document of Word") as archive:
         title, facts = _properties(archive)
         embedded = _embedded(archive, facts)
+        images: list[bytes] | None = [] if source.gallery.is_open else None
         try:
             comments = list(_comments(archive))
             result = mammoth.convert_to_html(
                 _as_mammoth_reads(archive, source.read()),
-                convert_image=mammoth.images.img_element(lambda _: {"src": ""}),
+                convert_image=mammoth.images.img_element(partial(_image, images)),
                 external_file_access=False,
             )
         except (*_DAMAGE, RecursionError, OSError, expat.ExpatError) as error:
             raise _damaged(source, "a document of Word", error) from error
     try:
-        _, content = extract(f"<body>{result.value}</body>")
+        marks = marks_of(source, lambda url: (images or [])[int(url)])
+        content = main_text(parse(f"<body>{result.value}</body>"), marks)
     except ValueError as error:
         raise source.error(str(error)) from None
     content = "\n\n".join(filter(None, (_BACK_LINKS.sub("", content), *comments)))
@@ -94,6 +103,15 @@ def read_docx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         raise source.error("holds no text; are its pages pictures?")
     yield source.document(content, _DOCX, title or heading_of(content), facts)
     yield from read_attachments(source, embedded, facts.date_of_version)
+
+
+def _image(images: list[bytes] | None, image: Any) -> dict[str, str]:
+    """Return the attributes of a picture's element, and put its bytes aside."""
+    if images is None:
+        return {"src": ""}
+    with image.open() as file:
+        images.append(file.read(MAX_PICTURE_BYTES + 1))
+    return {"src": str(len(images) - 1)}
 
 
 def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
@@ -200,7 +218,7 @@ def _is_in_paragraph(element: etree._Element) -> bool:
     return next(element.iterancestors(f"{_WORD}p"), None) is not None
 
 
-def read_pptx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
+def read_pptx(source: Source) -> Iterator[Item]:
     """Read a presentation: each slide is a page with its title as heading, its text, tables and notes."""
     import pptx
     from pptx.exc import PythonPptxError
@@ -210,8 +228,12 @@ def read_pptx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         embedded = _embedded(archive, facts)
         try:
             slides = [
-                "\n\n".join(filter(None, (_slide(slide), *controls_of(archive, slide.part.partname.lstrip("/")))))
-                for slide in pptx.Presentation(BytesIO(source.read())).slides
+                "\n\n".join(
+                    filter(
+                        None, (_slide(slide, source, number), *controls_of(archive, slide.part.partname.lstrip("/")))
+                    )
+                )
+                for number, slide in enumerate(pptx.Presentation(BytesIO(source.read())).slides, 1)
             ]
         except (PythonPptxError, *_DAMAGE, RecursionError, OSError) as error:
             raise _damaged(source, "a presentation", error) from error
@@ -225,13 +247,17 @@ def read_pptx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
         yield ReadWarning(source.path, f"no text on {numbers_text('slide', empty)}")
 
 
-def _slide(slide: Any) -> str:
+def _slide(slide: Any, source: Source, number: int) -> str:
+    """Return the text of a slide; marks of its pictures at its end."""
     title = slide.shapes.title
     heading = " ".join(title.text_frame.text.split()) if title is not None else ""
     blocks = [f"# {heading}"] if heading else []
+    marks = ""
     for shape in _shapes(slide.shapes):
         if title is not None and shape.shape_id == title.shape_id:
             continue
+        if source.gallery.is_open and (data := _blob(slide, shape)):
+            marks += source.gallery.add(source.key, data, page=number, alternative_text=_description(shape))
         if getattr(shape, "has_table", False) and shape.has_table:
             blocks.append(table_text([[cell.text for cell in row.cells] for row in shape.table.rows]))
         elif getattr(shape, "has_chart", False) and shape.has_chart:
@@ -246,7 +272,15 @@ def _slide(slide: Any) -> str:
         notes = slide.notes_slide.notes_text_frame.text.strip()
         blocks.append(f"Notes: {notes}" if notes else "")
     blocks += slide_comments(slide)
-    return "\n\n".join(block for block in blocks if block)
+    return "\n\n".join(block for block in blocks if block) + marks
+
+
+def _blob(slide: Any, shape: Any) -> bytes | None:
+    """Return the bytes of the picture that a shape is, or is filled with."""
+    for reference in shape._element.iter(f"{_DRAWING}blip"):
+        with suppress(*_DAMAGE, KeyError):
+            return bytes(slide.part.related_part(reference.get(f"{_RELATIONSHIPS}embed")).blob)
+    return None
 
 
 def _lines(lines: list[tuple[int, str]]) -> str:
@@ -318,7 +352,7 @@ def _chart(space: Any) -> str:
     return "\n\n".join(filter(None, (title, table_text(rows))))
 
 
-def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
+def read_xlsx(source: Source) -> Iterator[Item]:
     """Read a workbook: each sheet is a heading with its rows, which say their heads; or, by row, many documents."""
     import openpyxl
 
@@ -343,7 +377,9 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
                         source, rows, _XLSX, f"{source.stem} › {sheet.title}", f"{sheet.title}!", facts
                     )
                 elif texts := list(filter(None, (row_lines(rows), *beside_cells(archive, sheet._worksheet_path)))):
-                    blocks += [f"# {sheet.title}", *texts]
+                    blocks += [f"# {sheet.title}{_sheet_pictures(archive, sheet, source)}", *texts]
+                elif marks := _sheet_pictures(archive, sheet, source):
+                    blocks.append(f"# {sheet.title}{marks}")
                 else:
                     warnings.append(sheet.title)
             for name, texts in chart_sheets(archive):
@@ -363,6 +399,16 @@ def read_xlsx(source: Source) -> Iterator[Document | ReadError | ReadWarning]:
     yield from read_attachments(source, embedded, facts.date_of_version)
     if warnings:
         yield ReadWarning(source.path, f"no cells in {', '.join(map(repr, warnings))}")
+
+
+def _sheet_pictures(archive: zipfile.ZipFile, sheet: Any, source: Source) -> str:
+    """Return the marks of the pictures on a sheet, to be put behind its heading."""
+    if not source.gallery.is_open:
+        return ""
+    return "".join(
+        source.gallery.add(source.key, data, alternative_text=text)
+        for data, text in sheet_pictures(archive, sheet._worksheet_path)
+    )
 
 
 def _merged_cells(archive: zipfile.ZipFile, sheet: Any) -> tuple[_Merged, _Merged, bool]:

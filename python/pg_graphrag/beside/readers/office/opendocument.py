@@ -7,6 +7,7 @@ import posixpath
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from dataclasses import field as field_of
 
 from lxml import etree
 
@@ -53,7 +54,8 @@ def read_odt(source: Source) -> Iterator[Document]:
     with opened(source, "an OpenDocument text") as archive:
         root, text, title, facts = _parts(archive, source)
     body = root.find(f"{_OFFICE}body/{_OFFICE}text")
-    content = "" if body is None else text.of(body)
+    content = "" if body is None else text.of(body) + text.taken()
+    text.show_rest()
     if not content:
         raise source.error("holds no text; are its pages pictures?")
     yield source.document(content + "\n", f"{_MIME}text", title or heading_of(content), facts)
@@ -63,7 +65,7 @@ def read_odp(source: Source) -> Iterator[Document | ReadWarning]:
     """Read a presentation: each slide is a page with its title as heading, its text, tables and notes."""
     with opened(source, "an OpenDocument presentation") as archive:
         root, text, title, facts = _parts(archive, source)
-    slides = [_slide(page, text) for page in root.iter(f"{_DRAW}page")]
+    slides = [_slide(page, text, number) for number, page in enumerate(root.iter(f"{_DRAW}page"), 1)]
     if not any(slides):
         raise source.error(f"holds no text in its {len(slides)} slides; are they pictures?")
     facts.others["pages"] = len(slides)
@@ -88,11 +90,14 @@ def read_ods(source: Source) -> Iterator[Document | ReadWarning]:
         if source.options.by_row:
             yield from row_documents(source, rows, mime, f"{source.stem} › {name}", f"{name}!", facts)
         elif texts := list(filter(None, (row_lines(rows), *_beside_cells(sheet, text)))):
-            blocks += [f"# {name}", *texts]
+            blocks += [f"# {name}{text.taken()}", *texts]
+        elif marks := text.taken():
+            blocks.append(f"# {name}{marks}")
         else:
             empty.append(name)
     if source.options.by_row:
         return
+    text.show_rest()
     if not blocks:
         raise source.error("holds no cells with text or numbers")
     yield source.document("\n\n".join(blocks) + "\n", mime, title, facts)
@@ -114,6 +119,13 @@ def _parts(archive: zipfile.ZipFile, source: Source) -> tuple[etree._Element, "_
         _write_controls(root)
         styles = read_part(archive, "styles.xml")
         text = _Text(_styles(root, None if styles is None else parse_xml(styles)))
+        if source.gallery.is_open:
+            text.images = {
+                image.get(_HREF, ""): data
+                for image in root.iter(f"{_DRAW}image")
+                if (data := read_part(archive, posixpath.normpath(image.get(_HREF, ""))))
+            }
+            text.source = source
     except etree.XMLSyntaxError as error:
         raise source.error(f"cannot be read as OpenDocument: {error}; is it damaged?") from None
     return root, text, *_properties(read_part(archive, "meta.xml"))
@@ -227,6 +239,22 @@ class _Text:
     """Blocks of text as Markdown."""
 
     styles: dict[str, str]
+    source: Source | None = None
+    # {reference: bytes} of pictures, where they are asked for; the slide; marks of those that no text is behind yet.
+    images: dict[str, bytes] = field_of(default_factory=dict)
+    page: int | None = None
+    _pending: str = ""
+
+    def show_rest(self) -> None:
+        """Take in the pictures that stand where no text is read, such as cells: without a place."""
+        for data in self.images.values() if self.source else ():
+            if self.source:
+                self.source.gallery.add(self.source.key, data, page=self.page)
+
+    def taken(self) -> str:
+        """Return the marks of pictures that stand in no text yet."""
+        marks, self._pending = self._pending, ""
+        return marks
 
     def of(self, parent: etree._Element) -> str:
         """Return the blocks below an element, with blank lines between them."""
@@ -263,7 +291,7 @@ class _Text:
 
     def _paragraph(self, element: etree._Element, kind: str = "", mark: str = "") -> Iterator[tuple[str, str]]:
         if text := _one_line(self._run(element)):
-            yield kind, f"{mark}{text}"
+            yield kind, f"{mark}{text}{self.taken()}"
         yield from self._attached(element)
 
     def _attached(self, element: etree._Element) -> Iterator[tuple[str, str]]:
@@ -284,11 +312,22 @@ class _Text:
 
     def frame(self, frame: etree._Element) -> Iterator[tuple[str, str]]:
         """Yield the blocks of a text box or table; of a picture its description."""
+        self._show(frame)
         blocks = [block for block in self._blocks(frame) if block[1]]
         yield from blocks
         if not blocks:
             for description in frame.iter(*_DESCRIPTIONS):
                 yield "text", _one_line(description.text)
+
+    def _show(self, frame: etree._Element) -> None:
+        """Take in the picture of a frame; its mark stands behind the next text."""
+        for image in frame.iterfind(f"{_DRAW}image") if self.source else ():
+            if self.source and (data := self.images.get(image.get(_HREF, ""))):
+                description = next((_one_line(part.text) for part in frame.iter(*_DESCRIPTIONS)), "")
+                self._pending += self.source.gallery.add(
+                    self.source.key, data, page=self.page, alternative_text=description
+                )
+                break
 
     def _list(self, element: etree._Element, depth: int) -> Iterator[str]:
         for item in element:
@@ -333,7 +372,8 @@ class _Text:
             yield child.tail or ""
 
 
-def _slide(page: etree._Element, text: _Text) -> str:
+def _slide(page: etree._Element, text: _Text, number: int) -> str:
+    text.page = number
     blocks: list[str] = []
     notes = ""
     comments: list[str] = []
@@ -347,7 +387,8 @@ def _slide(page: etree._Element, text: _Text) -> str:
                 blocks.insert(0, f"# {heading}")
         else:
             blocks.append("\n\n".join(joined_blocks(text.frame(element))))
-    return "\n\n".join(block for block in (*blocks, f"Notes: {notes}" if notes else "", *comments) if block)
+    slide = "\n\n".join(block for block in (*blocks, f"Notes: {notes}" if notes else "", *comments) if block)
+    return slide + text.taken()
 
 
 def _rows(sheet: etree._Element, text: _Text, source: Source) -> Iterator[list[str]]:

@@ -1,17 +1,22 @@
 """EPUB: the chapters in reading order, by the standard library and the reader of HTML."""
 
 import posixpath
+import zipfile
 from collections.abc import Iterator
+from functools import partial
 from urllib.parse import unquote
 
 from lxml import etree
+from lxml.html import HtmlElement
 
 from pg_graphrag.beside.readers.archive import opened, parse_xml, read_part
 from pg_graphrag.beside.readers.decode import declared_by_xml, decode_part
+from pg_graphrag.beside.readers.elements import become
+from pg_graphrag.beside.readers.pictures import without_marks
 from pg_graphrag.beside.readers.read_errors import ReadWarning
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.web.furniture import without_gutenberg
-from pg_graphrag.beside.readers.web.html import is_navigation, main_text, parse
+from pg_graphrag.beside.readers.web.html import is_navigation, main_text, marks_of, parse
 from pg_graphrag.ground.document import Document
 
 _DC = "{http://purl.org/dc/elements/1.1/}"
@@ -38,14 +43,21 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
             if data is None:
                 missing.append(path)
                 continue
+            marks = marks_of(source, partial(_picture, archive, posixpath.dirname(path)))
             try:
                 page = parse(decode_part(data, source, declared_by_xml(data) or "utf-8"))
                 # Of many books the contents stand in the file of the first chapter.
-                chapter = "" if may_navigate and is_navigation(page) else main_text(page)
+                chapter = (
+                    ""
+                    if may_navigate and is_navigation(page)
+                    else main_text(_with_images(page) if marks else page, marks)
+                )
             except (LookupError, ValueError) as error:
                 missing.append(f"{path} ({error})")
                 continue
-            if chapter.strip():
+            if chapters and not without_marks(chapter).strip():
+                chapters[-1] += chapter  # pictures alone
+            elif chapter.strip():
                 chapters.append(chapter)
     if not chapters:
         raise source.error("holds no text; are its pages pictures?")
@@ -55,6 +67,20 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
     yield source.document(content, "application/epub+zip", title, facts)
     if missing:
         yield ReadWarning(source.path, f"parts of the book cannot be read: {', '.join(missing)}")
+
+
+def _picture(archive: zipfile.ZipFile, folder: str, url: str) -> bytes | None:
+    return read_part(archive, posixpath.normpath(posixpath.join(folder, unquote(url.partition("#")[0]))))
+
+
+def _with_images(page: HtmlElement | None) -> HtmlElement | None:
+    """Return a page whose pictures in a drawing, as covers are, are pictures like others."""
+    for drawing in [] if page is None else list(page.iter("svg")):
+        for image in drawing.iter("image"):
+            become(drawing, "img")
+            drawing.set("src", image.get("href") or image.get("xlink:href") or "")
+            break
+    return page
 
 
 def _package_path(container: bytes | None, source: Source) -> str:

@@ -1,9 +1,12 @@
 """HTML: title and main text as Markdown: headings, paragraphs, lists, tables and code; navigation and scripts left out."""
 
 import re
-from collections.abc import Iterator
+from base64 import b64decode
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeAlias
+from urllib.parse import unquote, unquote_to_bytes
 
 from lxml import etree
 from lxml.html import HtmlElement, HTMLParser, document_fromstring
@@ -78,10 +81,22 @@ _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _LAYOUT = (".//table", ".//pre", ".//h1", ".//h2", ".//h3", ".//h4", ".//form", ".//td/*[4][self::p]")
 
 
-def read_html(source: Source) -> Iterator[Document]:
+# What stands for a picture in the text, by its element: see `pictures.Gallery.add`.
+Marks: TypeAlias = Callable[[HtmlElement], str]
+
+
+def read_html(source: Source, resolve: Callable[[str], bytes | None] = lambda _: None) -> Iterator[Document]:
     """Read an HTML page, well-formed or not, as one document.
 
-    Raises ReadError: when it cannot be decoded, or is nested deeper than the parser goes.
+    Parameters
+    ----------
+    resolve : callable, optional
+        Gives the bytes of a picture by its URL; those of ``data:`` URLs are known.
+
+    Raises
+    ------
+    ReadError
+        When it cannot be decoded, or is nested deeper than the parser goes.
     """
     data = source.read()
     declared = _DECLARED.search(data, 0, _HEAD)
@@ -89,7 +104,7 @@ def read_html(source: Source) -> Iterator[Document]:
         page = parse(decode(data, source, declared[1].decode() if declared else None))
     except ValueError as error:
         raise source.error(str(error)) from None
-    content, facts = without_gutenberg(main_text(page))
+    content, facts = without_gutenberg(main_text(page, marks_of(source, resolve)))
     stated = _facts(page)
     stated.author = stated.author or facts.author
     stated.others |= facts.others
@@ -100,7 +115,10 @@ def read_html(source: Source) -> Iterator[Document]:
 def parse(html: str) -> HtmlElement | None:
     """Return a page as a tree; None when it is empty.
 
-    Raises ValueError: when the page is nested so deeply that the parser would lose a part of it.
+    Raises
+    ------
+    ValueError
+        When the page is nested so deeply that the parser would lose a part of it.
     """
     parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     try:
@@ -119,19 +137,56 @@ def title_of(page: HtmlElement | None) -> str | None:
     return next((text for element in page.iter("title", "h1") if (text := _line(element))), None)
 
 
-def main_text(page: HtmlElement | None) -> str:
-    """Return the main text of a page as Markdown; of a page that scripts alone fill, what it says without them."""
+def marks_of(source: Source, resolve: Callable[[str], bytes | None]) -> Marks | None:
+    """Return what takes a page's pictures into the gallery of a source; None where nobody asks for pictures."""
+    if not source.gallery.is_open:
+        return None
+
+    def mark(element: HtmlElement) -> str:
+        url = element.get("src", "").strip()
+        data = data_of(url) if url[:5].lower() == "data:" else resolve(url) if url else None
+        figure = next(element.iterancestors("figure"), None)
+        caption = None if figure is None else figure.find(".//figcaption")
+        return source.gallery.add(
+            source.key,
+            data,
+            alternative_text=element.get("alt"),
+            caption=None if caption is None else caption.text_content(),
+        )
+
+    return mark
+
+
+def data_of(url: str) -> bytes | None:
+    """Return the bytes of a data: URL; None for one that is damaged, or no picture."""
+    head, comma, text = url.partition(",")
+    if not comma or not head[5:].lstrip().lower().startswith("image/"):
+        return None
+    try:
+        return b64decode(unquote(text)) if head.rstrip().lower().endswith(";base64") else unquote_to_bytes(text)
+    except ValueError:
+        return None
+
+
+def main_text(page: HtmlElement | None, marks: Marks | None = None) -> str:
+    """Return the main text of a page as Markdown; of a page that scripts alone fill, what it says without them.
+
+    Parameters
+    ----------
+    marks : callable, optional
+        Gives what stands for a picture; it is put behind the block that the picture stands in or behind.
+    """
     if page is None:
         return ""
     main = _main(page)
     if isinstance(main, HtmlElement):  # a page, and no other markup
         take_out_loose(main)
-    text = _Text(main).content
+    text = _Text(main, marks).content
     if text or not (unscripted := list(page.iter("noscript"))):
         return text
     for element in unscripted:
         element.tag = "div"
-    return _Text(_main(page)).content
+    return _Text(_main(page), marks).content
 
 
 def is_navigation(page: HtmlElement | None) -> bool:
@@ -273,7 +328,9 @@ def _is_navigation(element: HtmlElement, in_article: bool) -> bool:
 class _Text:
     """The text of an element, gathered in one walk without recursion: pages may be nested deeply."""
 
-    def __init__(self, root: HtmlElement):
+    def __init__(self, root: HtmlElement, marks: Marks | None = None):
+        self._marks = marks
+        self._pending = ""  # marks of pictures in a block that is not ended, or before the first
         self._blocks: list[str] = []
         self._pieces: list[str] = []
         self._gap = 0  # line ends due before the next block
@@ -282,7 +339,7 @@ class _Text:
         self._cells = 0
         self._counters: list[int | None] = []
         self._walk(root)
-        self.content = "".join(self._blocks)
+        self.content = "".join([*self._blocks, self._pending])
 
     def _walk(self, root: HtmlElement) -> None:
         articles = int(root.tag in ("main", "article") or root.get("role") == "main")
@@ -325,7 +382,9 @@ class _Text:
         tag = element.tag
         if tag in _BLOCKS:
             self._boundary(1 if tag in _LINES or tag in _LISTS else 2)
-        if tag in _VERBATIM:
+        if tag == "img":
+            self._picture(element)
+        elif tag in _VERBATIM:
             self._verbatim += 1
         elif tag in _HEADINGS:
             self._prefix = f"{'#' * int(tag[1])} "
@@ -367,6 +426,16 @@ class _Text:
             self._boundary(2)
         self._block(table_text(_rows(table)))
         self._gap = 2
+        for picture in table.iter("img") if self._marks else ():
+            self._picture(picture)
+
+    def _picture(self, element: HtmlElement) -> None:
+        """Mark a picture behind the block that it stands in, else behind the last one."""
+        if self._marks and (mark := self._marks(element)):
+            if self._blocks and not self._pieces:
+                self._blocks[-1] += mark
+            else:
+                self._pending += mark
 
     def _item(self) -> None:
         counter = self._counters[-1] if self._counters else None
@@ -422,8 +491,8 @@ class _Text:
         if text:
             if self._blocks:
                 self._blocks.append("\n" * self._gap)
-            self._blocks.append(self._prefix + text)
-            self._prefix, self._gap = "", 0
+            self._blocks.append(self._prefix + text + self._pending)
+            self._prefix, self._gap, self._pending = "", 0, ""
 
 
 def _is_data(table: HtmlElement) -> bool:

@@ -1,0 +1,278 @@
+"""The pictures of a document, gathered where somebody asks for them, each with its place in the text."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# Of one document: pictures, and their bytes; of one picture: bytes, and pixels.
+MAX_PICTURES, MAX_BYTES = 1000, 1 << 28
+MAX_PICTURE_BYTES, MAX_PIXELS = 1 << 26, 120_000_000
+# Smaller ones are bullets, lines and icons.
+MIN_SIDE = 32
+# What browsers show and models take; others become PNG.
+MEDIA_TYPES = {
+    "PNG": "image/png",
+    "JPEG": "image/jpeg",
+    # A photo with a smaller one behind it.
+    "MPO": "image/jpeg",
+    "GIF": "image/gif",
+    "WEBP": "image/webp",
+}
+# No others are opened: those of PostScript would run a program.
+_FORMATS = (*MEDIA_TYPES, "TIFF", "BMP", "HEIF")
+# What stands in a text for picture number n until its place is known: characters that no text has.
+_MARK = re.compile("\ufdd0([\ufdd1-\ufdda]{1,6})\ufddb")
+_CAPTION = re.compile(
+    r"(?:fig(?:ure|\.)?|photo(?:graph)?|plate|chart|diagram|screenshot|image|picture|illustration|exhibit|abb(?:ildung|\.)?|bild|foto"
+    r"|図|圖|图|写真|照片|표|그림)\s?(?:\d|[ivx]+\b|:)",
+    re.IGNORECASE,
+)
+_LONGEST_CAPTION = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture of a document; readers yield it behind its document.
+
+    Parameters
+    ----------
+    source_key : str
+        The key of the document.
+    index : int
+        Its number in the document, from 1, in reading order.
+    media_type : str
+        One of ``image/png``, ``image/jpeg``, ``image/gif`` and ``image/webp``, by its bytes.
+    data : bytes
+        The file, at most 64 MiB.
+    width, height : int
+        Pixels.
+    page : int, optional
+        The page or slide that it is on, from 1.
+    place : int, optional
+        The offset in characters in the document's text: the end of the block of text that it stands in or behind. None
+        where the text does not say, as in sheets and PDF; of a page, see ``page``.
+    alternative_text : str, optional
+        How its author describes it.
+    caption : str, optional
+        What is written below or above it.
+    recognised_text : str, optional
+        What is written in it, where text was recognised.
+    """
+
+    source_key: str
+    index: int
+    media_type: str
+    data: bytes = field(repr=False)
+    width: int
+    height: int
+    page: int | None = None
+    place: int | None = None
+    alternative_text: str | None = None
+    caption: str | None = None
+    recognised_text: str | None = None
+
+
+@dataclass(slots=True)
+class Gallery:
+    """The pictures that a reader meets. A closed one takes none: readers do not look for any.
+
+    Parameters
+    ----------
+    is_open : bool
+        Whether somebody asks for pictures.
+    unread : dict
+        {kind: number} of those that were left out.
+    """
+
+    is_open: bool = False
+    pictures: list[Picture] = field(default_factory=list)
+    unread: dict[str, int] = field(default_factory=dict)
+    _seen: dict[bytes, str] = field(default_factory=dict)
+    _bytes: int = 0
+
+    def add(
+        self,
+        key: str,
+        data: bytes | None,
+        *,
+        page: int | None = None,
+        alternative_text: str | None = None,
+        caption: str | None = None,
+    ) -> str:
+        """Take a picture; return its mark, which is to be put behind the text that it stands in or behind.
+
+        The mark is nothing for what is left out: kinds that are not read, tiny ones, those that came before.
+        """
+        if not self.is_open or not data:
+            return ""
+        digest = sha256(data).digest()
+        if digest in self._seen:
+            return ""
+        self._seen[digest] = ""
+        if len(self.pictures) >= MAX_PICTURES or len(data) > MAX_PICTURE_BYTES or self._bytes + len(data) > MAX_BYTES:
+            return self._leave_out("too many or too large")
+        taken = taken_in(data)
+        if isinstance(taken, str):
+            return self._leave_out(taken) if taken else ""
+        media_type, data, width, height = taken
+        self._bytes += len(data)
+        index = len(self.pictures) + 1
+        self.pictures.append(
+            Picture(
+                key,
+                index,
+                media_type,
+                data,
+                width,
+                height,
+                page,
+                None,
+                " ".join((alternative_text or "").split()) or None,
+                " ".join((caption or "").split())[:_LONGEST_CAPTION] or None,
+            )
+        )
+        return f"\ufdd0{''.join(chr(0xFDD1 + int(digit)) for digit in str(index))}\ufddb"
+
+    def placed(self, content: str, texts: Mapping[int, str]) -> tuple[str, list[Picture]]:
+        """Return a text without marks, and the pictures with their places and captions.
+
+        Parameters
+        ----------
+        texts : {int: str}
+            What is written in pictures, by index: paragraphs behind the block that the picture stands in or behind.
+        """
+        parts: list[str] = []
+        length = last = 0
+        places: dict[int, int] = {}
+        for match in _MARK.finditer(content):
+            index = int("".join(str(ord(digit) - 0xFDD1) for digit in match[1]))
+            if not 0 < index <= len(self.pictures) or index in places:
+                continue
+            added = content[last : match.start()]
+            last = match.end()
+            if content[: match.start()].endswith("\n\n") and content.startswith("\n\n", last):
+                last += 2  # a block of its own
+            places[index] = length + len(added)
+            if text := texts.get(index):
+                begins = not length and not added
+                added += f"{text}\n\n" if begins or added.endswith("\f") else f"\n\n{text}"
+            parts.append(added)
+            length += len(added)
+        text = "".join([*parts, content[last:]]) if places else content
+        pages = text.split("\f")
+        captions = {number: iter(_captions_of(page)) for number, page in enumerate(pages, 1)} if len(pages) > 1 else {}
+        placed: list[Picture] = []
+        for picture in self.pictures:
+            place = places.get(picture.index)
+            caption = picture.caption
+            if caption is None:
+                # Of a page of PDF the first caption is taken as that of the first picture.
+                of_page = captions.get(picture.page or 0, iter(()))
+                caption = next(of_page, None) if place is None else _caption_near(text, place)
+            placed.append(replace(picture, place=place, caption=caption, recognised_text=texts.get(picture.index)))
+        return text, placed
+
+    def _leave_out(self, kind: str) -> str:
+        self.unread[kind] = self.unread.get(kind, 0) + 1
+        return ""
+
+
+def without_marks(text: str) -> str:
+    """Return a text without marks of pictures: a title."""
+    return _MARK.sub("", text)
+
+
+def taken_in(data: bytes) -> tuple[str, bytes, int, int] | str:
+    """Return (media type, bytes, width, height) of a picture; a kind in words for what is left out, nothing for a tiny one."""
+    try:
+        with open_image(data) as image:
+            kind, (width, height) = image.format or "", image.size
+            if min(width, height) < MIN_SIDE:
+                return ""
+            if width * height > MAX_PIXELS:
+                return f"more than {MAX_PIXELS:,} pixels"
+            if kind in MEDIA_TYPES:
+                return MEDIA_TYPES[kind], data, width, height
+            buffer = BytesIO()
+            image.convert("RGB").save(buffer, "PNG")
+            return "image/png", buffer.getvalue(), width, height
+    except ValueError as error:
+        return str(error)
+
+
+def pixels_of(image: "Image.Image") -> "Image.Image":
+    """Return an opened picture as it is looked at: upright, on white, in colours."""
+    from PIL import ImageOps
+
+    image = ImageOps.exif_transpose(image)
+    if image.mode in ("I;16", "I", "F"):
+        image = ImageOps.autocontrast(
+            image.point(lambda value: value / 256, "L") if image.mode == "I;16" else image.convert("L")
+        )
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        from PIL import Image
+
+        upon = Image.new("RGBA", image.size, "white")
+        upon.alpha_composite(image.convert("RGBA"))
+        image = upon
+    return image.convert("RGB")
+
+
+@contextmanager
+def open_image(data: bytes) -> Iterator["Image.Image"]:
+    """Open a picture: its head is read, its pixels when they are asked for.
+
+    Raises
+    ------
+    ValueError
+        For what is no picture of a known kind, or damaged, also from within the context; the text says its kind in words.
+    """
+    from PIL import Image
+
+    with suppress(ImportError):
+        from pillow_heif import register_heif_opener
+
+        register_heif_opener()
+    try:
+        with Image.open(
+            BytesIO(data), formats=[kind for kind in _FORMATS if kind in Image.OPEN or Image.init()]
+        ) as image:
+            yield image
+    except (OSError, SyntaxError, ArithmeticError, LookupError, Image.DecompressionBombError) as error:
+        begin = data[:512].lstrip()
+        if begin[:1] == b"<":
+            raise ValueError("svg") from error
+        if begin[:4] in (b"\xd7\xcd\xc6\x9a", b"\x01\0\0\0", b"\x01\0\x09\0"):
+            raise ValueError("wmf or emf") from error
+        raise ValueError("heic" if begin[4:8] == b"ftyp" else "damaged or unknown") from error
+
+
+def _caption_near(text: str, place: int) -> str | None:
+    """Return the block below a place, around it or above it that says that it is a caption."""
+    return next(filter(None, map(_as_caption, _blocks_near(text, place))), None)
+
+
+def _captions_of(page: str) -> Iterator[str]:
+    return filter(None, map(_as_caption, page.split("\n\n")))
+
+
+def _as_caption(block: str) -> str:
+    """Return a block as a caption; nothing where it does not say that it is one."""
+    block = " ".join(block.strip(" *_>#-\n").split())
+    return block[:_LONGEST_CAPTION] if _CAPTION.match(block) else ""
+
+
+def _blocks_near(text: str, place: int) -> Iterator[str]:
+    """Yield the block behind a place, the one that ends there, and the one before that."""
+    yield text[place : place + 2 * _LONGEST_CAPTION].lstrip().partition("\n\n")[0]
+    before = text[max(0, place - 4 * _LONGEST_CAPTION) : place].rstrip().split("\n\n")
+    yield before[-1]
+    if len(before) > 1:
+        yield before[-2]

@@ -133,7 +133,10 @@ class BackfillTable(GraphRAGOperation):
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         """Call the procedure.
 
-        Raises GraphRAGError: 25001 in a transaction.
+        Raises
+        ------
+        GraphRAGError
+            25001 in a transaction.
         """
         model = to_state.apps.get_model(app_label, self.model)
         if not _is_allowed(schema_editor, app_label, model):
@@ -205,7 +208,10 @@ class GraphRAGQuerySet(models.QuerySet):
 
         A row has `graphrag_rank` (from 1), `graphrag_score` and `graphrag_content`, the best chunk.
 
-        `top_k`: rows at most; as many as match where they are fewer. The others are as in `GraphRAG.search`.
+        Parameters
+        ----------
+        top_k : int
+            Rows at most; as many as match where they are fewer. The others are as in `GraphRAG.search`.
 
         Notes
         -----
@@ -306,8 +312,12 @@ class GraphRAGQuerySet(models.QuerySet):
 class GraphRAGModel(models.Model):
     """A model whose table is attached (`AttachTable`): ``Article.objects.graphrag_search("…")``.
 
-    `graphrag_corpus`: corpus that the table is attached to. `graphrag_key_prefix`: the option key_prefix that it is attached
-    with.
+    Attributes
+    ----------
+    graphrag_corpus : str
+        Corpus that the table is attached to.
+    graphrag_key_prefix : str
+        The option key_prefix that it is attached with.
     """
 
     graphrag_corpus = "default"
@@ -324,7 +334,10 @@ class GraphRAGModel(models.Model):
 def client(corpus: str = "default", using: str = "default") -> GraphRAG:
     """Return a client on Django's own connections: its calls are part of Django's transaction, its errors Django's.
 
-    Raises GraphRAGError: 0A000 where Django uses another driver than psycopg 3.
+    Raises
+    ------
+    GraphRAGError
+        0A000 where Django uses another driver than psycopg 3.
     """
     wrapper = connections[using]
     wrapper.ensure_connection()

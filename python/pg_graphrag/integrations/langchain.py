@@ -21,9 +21,14 @@ from pg_graphrag.integrations import title_of, with_own
 class GraphRAGRetriever(BaseRetriever):
     """Chunks found by ``graphrag.search``, best first.
 
-    `client`: one corpus of a database, for `invoke`. `async_client`: the same for `ainvoke`; without it `ainvoke` uses `client`
-    in a thread. `mode`, `top_k`, `filter`, `options`: as in `GraphRAG.search`; `options` is its keyword arguments. `invoke`
-    takes each of them, too.
+    Parameters
+    ----------
+    client : GraphRAG, optional
+        One corpus of a database, for `invoke`.
+    async_client : AsyncGraphRAG, optional
+        The same for `ainvoke`; without it `ainvoke` uses `client` in a thread.
+    mode, top_k, filter, options
+        As in `GraphRAG.search`; `options` is its keyword arguments. `invoke` takes each of them, too.
 
     Notes
     -----
@@ -79,10 +84,17 @@ class GraphRAGVectorStore(VectorStore):
     Vectors, words and graph are made by the corpus. A text longer than a chunk is found by its chunks, which share its id.
     What was added is indexed before the next read.
 
-    `client`: one corpus of a database. `async_client`: the same for the methods on asyncio; without it they use `client` in a
-    thread. `mode`: how `similarity_search` searches: ``naive`` compares vectors; see `GraphRAG.search` for others.
-    `process_jobs`: whether reads index first what this store has added, which needs the extension's owner. False: workers do,
-    and what they have not come to is not found yet.
+    Parameters
+    ----------
+    client : GraphRAG, optional
+        One corpus of a database.
+    async_client : AsyncGraphRAG, optional
+        The same for the methods on asyncio; without it they use `client` in a thread.
+    mode : str
+        How `similarity_search` searches: ``naive`` compares vectors; see `GraphRAG.search` for others.
+    process_jobs : bool
+        Whether reads index first what this store has added, which needs the extension's owner. False: workers do, and what
+        they have not come to is not found yet.
 
     Notes
     -----
@@ -116,7 +128,10 @@ class GraphRAGVectorStore(VectorStore):
     ) -> "GraphRAGVectorStore":
         """Make a store of `kwargs` and add texts to it. `embedding` has to be None.
 
-        Raises GraphRAGError: 0A000 for an embedding.
+        Raises
+        ------
+        GraphRAGError
+            0A000 for an embedding.
         """
         _refuse(embedding)
         store = cls(**kwargs)
@@ -173,7 +188,10 @@ class GraphRAGVectorStore(VectorStore):
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
         """Delete texts by their ids; unknown ones are passed over.
 
-        Raises GraphRAGError: 22023 without ids.
+        Raises
+        ------
+        GraphRAGError
+            22023 without ids.
         """
         _needed(self._client, "client").delete(_given(ids))
         self._has_new_documents = True

@@ -105,8 +105,14 @@ Edges: (Entity)-[:RELATED {keywords, description, weight}]->(Entity), stored in 
 class GraphRAGRetriever(BaseRetriever):
     """Chunks found by ``graphrag.search``, best first.
 
-    `client`: one corpus of a database. `mode`, `top_k`, `filter`, `**options`: as in `GraphRAG.search`; `filter` may be
-    LlamaIndex's, too. `async_client`: the same for `aretrieve`; without it `aretrieve` uses `client` in a thread.
+    Parameters
+    ----------
+    client : GraphRAG
+        One corpus of a database.
+    mode, top_k, filter, **options
+        As in `GraphRAG.search`; `filter` may be LlamaIndex's, too.
+    async_client : AsyncGraphRAG, optional
+        The same for `aretrieve`; without it `aretrieve` uses `client` in a thread.
 
     Notes
     -----
@@ -154,7 +160,10 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
     Nodes of text are documents, and what is extracted of them is imported with them (``graphrag.import_documents``), so that
     the graph stays what documents say. What was written is indexed before the next read.
 
-    `client`: one corpus of a database; for writing, one with the option extractor ``given`` (or ``llm``), by its owner.
+    Parameters
+    ----------
+    client : GraphRAG
+        One corpus of a database; for writing, one with the option extractor ``given`` (or ``llm``), by its owner.
 
     Notes
     -----
@@ -271,7 +280,10 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
     ) -> None:
         """Delete the documents of nodes of text (`ids`, or by `properties`); entities go with the last that names them.
 
-        Raises GraphRAGError: 0A000 for names of entities or relations: they are what documents say.
+        Raises
+        ------
+        GraphRAGError
+            0A000 for names of entities or relations: they are what documents say.
         """
         if entity_names or relation_names:
             raise GraphRAGError(

@@ -189,7 +189,10 @@ class AsyncGraphRAG:
         Indexing follows when a worker runs (`process_jobs`, ``pg-graphrag worker`` or pg_cron); see
         `wait_until_indexed`. Documents that would not change cost nothing.
 
-        `documents`: a mapping has the fields of `Document`; a string is only content, its key a hash of it.
+        Parameters
+        ----------
+        documents : Document, mapping, str, or an iterable of these
+            A mapping has the fields of `Document`; a string is only content, its key a hash of it.
         """
         summary = InsertSummary(0, 0, 0)
         async with self._connection() as connection, _atomic(connection):
@@ -210,7 +213,10 @@ class AsyncGraphRAG:
     async def retract(self, source_key: str, reason: str, *, retracted_at: datetime | None = None) -> None:
         """Retract a document: nothing finds it from now on, and its row says why: ``graphrag.retract``.
 
-        `retracted_at`: since when, with a time zone; not in the future.
+        Parameters
+        ----------
+        retracted_at : datetime, optional
+            Since when, with a time zone; not in the future.
         """
         since = {} if retracted_at is None else {"retracted_at": retracted_at}
         await self._run(in_sql("retract", corpus=self.corpus, source_key=source_key, reason=reason, **since))
@@ -305,7 +311,10 @@ class AsyncGraphRAG:
     ) -> Results[ReportResult]:
         """Find reports on communities, best first: ``graphrag.search_reports``.
 
-        `only_level`: only reports of this level, 0 the coarsest. The others are as in `search`.
+        Parameters
+        ----------
+        only_level : int, optional
+            Only reports of this level, 0 the coarsest. The others are as in `search`.
         """
         statement = results(
             "search_reports",
@@ -339,9 +348,15 @@ class AsyncGraphRAG:
     ) -> dict[str, Any]:
         """Return what a language model is given for a query: ``graphrag.context``.
 
-        `max_tokens`: budget for the whole, by the corpus' tokenizer. The others are as in `search`.
+        Parameters
+        ----------
+        max_tokens : int, optional
+            Budget for the whole, by the corpus' tokenizer. The others are as in `search`.
 
-        Returns dict: entities, relationships, reports, chunks, references (numbered), prompt, tokens.
+        Returns
+        -------
+        dict
+            entities, relationships, reports, chunks, references (numbered), prompt, tokens.
         """
         with tracing.call("context", self.corpus, mode, query, options) as call:
             statement = value(
@@ -467,10 +482,17 @@ class AsyncGraphRAG:
     ) -> Results[Evaluation]:
         """Measure modes on questions with known evidence, for each mode and k: ``graphrag.evaluate``.
 
-        `questions`: ``question``, ``evidence`` (source keys), and optionally ``id``, ``low_level_keywords``,
-        ``high_level_keywords``, ``query_entities``, ``answer_types`` (for modes that have these options, where a variant does
-        not set them). `k`: depths. `baseline`: the mode that others are compared to; the first of `modes` when None.
-        `**options`: ``seed``, ``per_question``, ``variants``.
+        Parameters
+        ----------
+        questions : iterable of mapping
+            ``question``, ``evidence`` (source keys), and optionally ``id``, ``low_level_keywords``, ``high_level_keywords``,
+            ``query_entities``, ``answer_types`` (for modes that have these options, where a variant does not set them).
+        k : sequence of int
+            Depths.
+        baseline : str, optional
+            The mode that others are compared to; the first of `modes` when None.
+        **options
+            ``seed``, ``per_question``, ``variants``.
         """
         statement = results(
             "evaluate",
@@ -495,8 +517,14 @@ class AsyncGraphRAG:
     ) -> Results[CorpusComparison]:
         """Measure the same questions on this corpus and on another, for each mode, k and metric: ``graphrag.compare_corpora``.
 
-        `other`: a corpus with the same documents, as `clone_corpus` makes it. `questions`: as for `evaluate`; those of
-        `golden_questions` when None. `**options`: ``seed``, ``variants``.
+        Parameters
+        ----------
+        other : str
+            A corpus with the same documents, as `clone_corpus` makes it.
+        questions : iterable of mapping, optional
+            As for `evaluate`; those of `golden_questions` when None.
+        **options
+            ``seed``, ``variants``.
         """
         judged = await self.golden_questions() if questions is None else list(questions)
         statement = results(
@@ -528,8 +556,12 @@ class AsyncGraphRAG:
     ) -> None:
         """Note a verdict on an answer, ``good`` or ``bad``: ``graphrag.feedback``.
 
-        `evidence`: source keys of documents that answer the question, such as those of the answer's citations. `author`: who
-        says so, where many people share a role. A later verdict of the same author on the question replaces it.
+        Parameters
+        ----------
+        evidence : sequence of str, optional
+            Source keys of documents that answer the question, such as those of the answer's citations.
+        author : str
+            Who says so, where many people share a role. A later verdict of the same author on the question replaces it.
         """
         statement = nothing(
             "feedback",
@@ -635,7 +667,10 @@ class AsyncGraphRAG:
     async def progress(self) -> Progress:
         """Return how far indexing is.
 
-        Raises GraphRAGError: 42704 when there is no such corpus.
+        Raises
+        ------
+        GraphRAGError
+            42704 when there is no such corpus.
         """
         return await self._run(sql_statements.progress(self.corpus))
 
@@ -691,12 +726,22 @@ class AsyncGraphRAG:
     async def wait_until_indexed(self, timeout: float | None = None, *, show_progress: bool = False) -> Progress:
         """Wait until no document of the corpus is pending; some worker must be running.
 
-        `timeout`: seconds; forever when None. `show_progress`: show how far it is: a bar in a notebook, else lines on standard
-        error.
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; forever when None.
+        show_progress : bool
+            Show how far it is: a bar in a notebook, else lines on standard error.
 
-        Returns Progress: its ``failed`` counts the documents that became dead letters.
+        Returns
+        -------
+        Progress
+            Its ``failed`` counts the documents that became dead letters.
 
-        Raises TimeoutError: with the number of documents still pending.
+        Raises
+        ------
+        TimeoutError
+            With the number of documents still pending.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         bar = ProgressBar() if show_progress else None
@@ -730,13 +775,20 @@ class AsyncGraphRAG:
     async def call(self, function: str, **arguments: Any) -> Any:
         """Call a function of the schema whose body is Python, by name: ``call("merge_entities", entities=[…], target="…")``.
 
-        `**arguments`: the function's own, by name; `corpus` is the client's where it is left out. jsonb: an object, or JSON as
-        text.
+        Parameters
+        ----------
+        **arguments
+            The function's own, by name; `corpus` is the client's where it is left out. jsonb: an object, or JSON as text.
 
-        Returns object: its value; a list where it returns a set; dictionaries for rows with columns; None where it returns
-        nothing.
+        Returns
+        -------
+        object
+            Its value; a list where it returns a set; dictionaries for rows with columns; None where it returns nothing.
 
-        Raises GraphRAGError: 42883 when there is no such function with these arguments.
+        Raises
+        ------
+        GraphRAGError
+            42883 when there is no such function with these arguments.
         """
         return await self._run(sql_statements.any_call(self.corpus, function, arguments))
 

@@ -81,7 +81,10 @@ def _call(
 def any_call(corpus: str, function: str, arguments: Mapping[str, Any]) -> Statement[Any]:
     """The call of any function of the schema whose body is Python, with arguments by name, for either host.
 
-    Raises GraphRAGError: 42883 when there is none that takes these arguments.
+    Raises
+    ------
+    GraphRAGError
+        42883 when there is none that takes these arguments.
     """
     try:
         routine = find(function, arguments)

@@ -45,7 +45,10 @@ _FIELDS = frozenset(item.name for item in fields(Document))
 def as_document(document: DocumentLike) -> Document:
     """Return `document` (a `Document`, a mapping with its fields, or only the text) as a `Document`.
 
-    Raises GraphRAGError: 22023 when a mapping has an unknown field or no ``content``.
+    Raises
+    ------
+    GraphRAGError
+        22023 when a mapping has an unknown field or no ``content``.
     """
     if isinstance(document, Document):
         return document

@@ -118,8 +118,14 @@ def entity_types(concepts: Sequence[Concept], persons: Iterable[str] = (), *, is
 
     Where the tagger reads, what it takes for no name is a CONCEPT: terms (VPN), roles, identifiers.
 
-    `concepts`: by their full names, each as often as it is mentioned. `persons`: names that are persons', by what else is
-    known. `is_read`: whether a tagger has read the document.
+    Parameters
+    ----------
+    concepts : sequence of Concept
+        By their full names, each as often as it is mentioned.
+    persons : iterable of str
+        Names that are persons', by what else is known.
+    is_read : bool
+        Whether a tagger has read the document.
     """
     votes: dict[str, Counter[str]] = {}
     for concept in concepts:

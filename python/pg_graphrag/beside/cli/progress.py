@@ -44,8 +44,11 @@ def _until(row: Progress) -> datetime:
 class Display:
     """Shows a `Progress` as often as it is given one.
 
-    `stream`: where to; standard error by default. A terminal gets two lines that are redrawn, anything else a new line every
-    ten seconds.
+    Parameters
+    ----------
+    stream : TextIO, optional
+        Where to; standard error by default. A terminal gets two lines that are redrawn, anything else a new line every
+        ten seconds.
     """
 
     def __init__(self, stream: TextIO | None = None):
@@ -86,7 +89,10 @@ class Display:
 def line(progress: Progress, rate: float | None) -> str:
     """Return one line of text: done, documents, chunks, entities, relationships, rate and time left.
 
-    `rate`: documents a second; None when unknown.
+    Parameters
+    ----------
+    rate : float or None
+        Documents a second; None when unknown.
     """
     return ", ".join(
         [
@@ -101,7 +107,12 @@ def line(progress: Progress, rate: float | None) -> str:
 def lines(progress: Progress, rate: float | None, width: int) -> tuple[str, str]:
     """Return two lines that fit a terminal: a bar with documents, rate and time left, and what was made of them.
 
-    `rate`: documents a second; None when unknown. `width`: columns of the terminal.
+    Parameters
+    ----------
+    rate : float or None
+        Documents a second; None when unknown.
+    width : int
+        Columns of the terminal.
     """
     share = _share(progress)
     text = f"{int(share * 100)}%, " + ", ".join([*_document_counts(progress), *_speed(progress, rate)])

@@ -79,10 +79,17 @@ class Model:
     def ask_all(self, prompts: Sequence[tuple[str, str]], parse: Callable[[Any], T]) -> list[T | None]:
         """Return what `parse` makes of the JSON object in the reply to each prompt; None: no usable reply.
 
-        `prompts` (sequence of (str, str)): a name that tells repetitions of one prompt apart, and the prompt. `parse`: takes
-        the object; raises `Unusable` when it is not what was asked for, and the model is asked again.
+        Parameters
+        ----------
+        prompts : sequence of (str, str)
+            A name that tells repetitions of one prompt apart, and the prompt.
+        parse : callable
+            Takes the object; raises `Unusable` when it is not what was asked for, and the model is asked again.
 
-        Raises GraphRAGError: 08006 when the endpoint cannot be reached or refuses; replies until then are in the memory.
+        Raises
+        ------
+        GraphRAGError
+            08006 when the endpoint cannot be reached or refuses; replies until then are in the memory.
         """
         return asyncio.run(self._ask_all(prompts, parse))
 
@@ -187,7 +194,10 @@ def _origin(url: str) -> tuple[str, str]:
 def read_object(text: str) -> Any:
     """Return the first whole JSON object in a reply, be it within prose, thoughts or a code fence.
 
-    Raises Unusable: when there is none.
+    Raises
+    ------
+    Unusable
+        When there is none.
     """
     if (value := next(filter(None, objects(without_reasoning(text))), None)) is None:
         raise Unusable("the reply holds no JSON object")

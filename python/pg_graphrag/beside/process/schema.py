@@ -32,7 +32,10 @@ def install(connection: psycopg.Connection[Any]) -> str | None:
     Whoever makes it owns it. An update waits for calls of processes that are under way; those that come later, of processes
     of the earlier version, are refused.
 
-    Returns str or None: the version that it has now; None where it had this version before.
+    Returns
+    -------
+    str or None
+        The version that it has now; None where it had this version before.
 
     Raises
     ------
@@ -116,8 +119,10 @@ def check_owner(cursor: psycopg.Cursor[Any]) -> None:
     Its owner's triggers, policies and views run in the session, and can take back SET ROLE: he must not get more rights by it.
     A role that he may act for already can use the schema, too: the owner of an attached table.
 
-    Raises GraphRAGError: 42501 where neither of the session's user and the owner is a member of the other, or the user alone is
-    a superuser.
+    Raises
+    ------
+    GraphRAGError
+        42501 where neither of the session's user and the owner is a member of the other, or the user alone is a superuser.
     """
     row = cursor.execute(_OWNER_OF_SCHEMA).fetchone()
     if row is None:

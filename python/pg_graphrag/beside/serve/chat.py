@@ -129,7 +129,10 @@ async def reply(
 ) -> AsyncIterator[str | Outcome]:
     """Return the answer in pieces, or in one, and its outcome last. What fails before the first piece is raised here.
 
-    Raises Refusal, GraphRAGError, psycopg.Error: 404 for an unknown model, 400 for a conversation without a question.
+    Raises
+    ------
+    Refusal, GraphRAGError, psycopg.Error
+        404 for an unknown model, 400 for a conversation without a question.
     """
     corpus, mode, with_sources = _parts(request.model)
     question, arguments = _question(request, mode)

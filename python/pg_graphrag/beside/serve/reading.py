@@ -47,7 +47,10 @@ def check_corpus(connection: Connection, corpus: str) -> None:
 
     Who may read the progress is given all names (corpora), and may ask for any.
 
-    Raises GraphRAGError: 42704. A corpus of the name default is made by the first document.
+    Raises
+    ------
+    GraphRAGError
+        42704. A corpus of the name default is made by the first document.
     """
     permissions = rows(
         connection,
@@ -159,7 +162,10 @@ def documents(
 def document(connection: Connection, corpus: str, document_id: int, offset: int, limit: int) -> dict[str, Any]:
     """Return a document and `limit` characters of its text from `offset`; next_offset is None at the end.
 
-    Raises GraphRAGError: 02000 when the caller sees no such document.
+    Raises
+    ------
+    GraphRAGError
+        02000 when the caller sees no such document.
     """
     records = rows(
         connection,
@@ -263,7 +269,10 @@ CURATIONS = {
 def curate(rag: GraphRAG, kind: str, arguments: Mapping[str, Any]) -> int:
     """Make a curation; return its number, by which it can be undone.
 
-    Raises GraphRAGError: 22023 for a kind or an argument that there is not.
+    Raises
+    ------
+    GraphRAGError
+        22023 for a kind or an argument that there is not.
     """
     if kind not in CURATIONS:
         raise GraphRAGError(f"there is no curation {kind!r}", hint=f"There are {', '.join(CURATIONS)}.")
@@ -277,7 +286,10 @@ def curate(rag: GraphRAG, kind: str, arguments: Mapping[str, Any]) -> int:
 def undo(rag: GraphRAG, connection: Connection, number: int) -> None:
     """Undo a curation of the client's corpus.
 
-    Raises GraphRAGError: 02000 when the corpus has no such curation.
+    Raises
+    ------
+    GraphRAGError
+        02000 when the corpus has no such curation.
     """
     records = rows(
         connection,

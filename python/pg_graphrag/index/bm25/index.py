@@ -37,9 +37,16 @@ MAX_CACHED_ITEMS = 20_000
 class BM25Index:
     """The items of one kind of one corpus.
 
-    `db`: the session. `corpus_id`: corpus. One without items, or unknown, is an empty index. `kind`: ``chunk``,
-    ``entity_mention`` or ``relationship_mention``; each has its own N, df and avgdl. `corpus`: the same corpus as a query found
-    it: a small index is then cached in the session.
+    Parameters
+    ----------
+    db : Database
+        The session.
+    corpus_id : int
+        Corpus. One without items, or unknown, is an empty index.
+    kind : str
+        ``chunk``, ``entity_mention`` or ``relationship_mention``; each has its own N, df and avgdl.
+    corpus : Corpus, optional
+        The same corpus as a query found it: a small index is then cached in the session.
 
     Notes
     -----

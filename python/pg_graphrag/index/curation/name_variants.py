@@ -160,7 +160,10 @@ def part_of(short_words: Sequence[str], long_words: Sequence[str]) -> bool:
 class Resembling:
     """What a name is like that somebody wrote roughly.
 
-    `name`: its key.
+    Parameters
+    ----------
+    name : str
+        Its key.
     """
 
     def __init__(self, name: str) -> None:
@@ -204,7 +207,9 @@ class Resembling:
 def variants(names: Mapping[int, tuple[str, str]]) -> dict[tuple[int, int], tuple[float, str]]:
     """Find pairs of names that may be one.
 
-    `names`: {id: (key, display name)}.
+    Parameters
+    ----------
+    names : {id: (key, display name)}.
 
     Returns
     -------

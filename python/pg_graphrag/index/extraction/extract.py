@@ -61,9 +61,15 @@ def extraction(
     What is complete of a reply is kept, the rest asked for again, each time otherwise: at most 1 + `options.max_gleaning` +
     `RETRIES` requests for a text that fits the model. Where nothing of use came, the result has a `fault`.
 
-    `waits_for_tokens`: whether a model that is silent for too long is asked later; else its silence is the text's fault.
+    Parameters
+    ----------
+    waits_for_tokens : bool
+        Whether a model that is silent for too long is asked later; else its silence is the text's fault.
 
-    Raises ProviderFault, BudgetReached, Waiting: as the gateway has it.
+    Raises
+    ------
+    ProviderFault, BudgetReached, Waiting
+        As the gateway has it.
     """
     try:
         ask = partial(_ask, options, source, waits_for_tokens)
@@ -149,7 +155,10 @@ def _ask(
 ) -> Generator[ChatRequest, Reply, tuple[Extraction, str]]:
     """Ask once; return what is complete of the reply, marked as repaired where not all of it is, and the reply so far.
 
-    Raises ItemFault: nothing of it can be used.
+    Raises
+    ------
+    ItemFault
+        Nothing of it can be used.
     """
     request = ChatRequest(
         "extract",
@@ -191,7 +200,10 @@ def _checked(
 ) -> Extraction:
     """Return an extraction without what nobody asked for and without the prompt's own words.
 
-    Raises UnusableReply: nothing else is left, or nothing of it stands in the text.
+    Raises
+    ------
+    UnusableReply
+        Nothing else is left, or nothing of it stands in the text.
     """
     if not options.claims:
         result.claims.clear()

@@ -103,8 +103,11 @@ class Query:
 def parse(text: str) -> Query:
     """Scan `text` and refuse what would write.
 
-    Raises GraphRAGError: 42601 for what cannot be read, 25006 for a query that would write, 0A000 for ``RETURN *`` and
-    functions of other schemas, 42701 for two columns of one name.
+    Raises
+    ------
+    GraphRAGError
+        42601 for what cannot be read, 25006 for a query that would write, 0A000 for ``RETURN *`` and functions of
+        other schemas, 42701 for two columns of one name.
     """
     tokens = list(_scan(text))
     _refuse_writing(tokens)

@@ -315,7 +315,10 @@ def _delete_files(db: Database, endpoint: _Endpoint, batch: Batch, remote_batch:
 def cancel_batches(db: Database, corpus_id: int) -> bool:
     """Serve the job of a dropped corpus: cancel its batches at the endpoints, delete their files. Commits.
 
-    Raises Waiting, ProviderFault: it is not done yet; a day later it counts as done.
+    Raises
+    ------
+    Waiting, ProviderFault
+        It is not done yet; a day later it counts as done.
     """
     unfinished: GraphRAGError | None = None
     for batch in batches_of(db, corpus_id):

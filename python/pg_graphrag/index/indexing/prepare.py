@@ -57,8 +57,13 @@ MAX_TF = 3
 class WindowTerms(NamedTuple):
     """How much of a term each token of a window is.
 
-    `start`: where the window begins in its chunk's own text. `moved`: what is added to the places of `terms` to have those of
-    the own text. `terms`: TermScores.
+    Attributes
+    ----------
+    start : int
+        Where the window begins in its chunk's own text.
+    moved : int
+        What is added to the places of `terms` to have those of the own text.
+    terms : TermScores
     """
 
     start: int
@@ -70,8 +75,13 @@ class WindowTerms(NamedTuple):
 class DocumentNames:
     """What a local model reads in one document.
 
-    `by_chunk`: {ordinal: names as they stand in the chunk's own text}. `of_title`: names of the title. `terms`: {ordinal:
-    scores of the tokens of its windows, ascending}. `is_read`: whether there is a tagger.
+    Attributes
+    ----------
+    by_chunk : {ordinal: names as they stand in the chunk's own text}
+    of_title : names of the title
+    terms : {ordinal: scores of the tokens of its windows, ascending}
+    is_read : bool
+        Whether there is a tagger.
     """
 
     by_chunk: Mapping[int, Sequence[Concept]] = field(default_factory=dict)
@@ -98,8 +108,13 @@ class DocumentNames:
 class _Names:
     """What the names of a document mean.
 
-    `keys`: of the entities. `full`: {key: the name that it means}, or None where names are as they are written. `spoken`: keys
-    of the labels of who speaks.
+    Attributes
+    ----------
+    keys : set of str
+        Of the entities.
+    full : {key: the name that it means}, or None where names are as they are written.
+    spoken : set of str
+        Keys of the labels of who speaks.
     """
 
     keys: Set[str]
@@ -337,8 +352,13 @@ def digests(counts: Mapping[str, int]) -> bytes:
 class _Mentioned:
     """What a chunk mentions.
 
-    `sentences` (list of (int, int)): of its own text, by its characters. `in_text`, `in_title`: those that are entities, by
-    their full names. `weak`: {key of a concept that is no entity by one mention: its mentions here}.
+    Attributes
+    ----------
+    sentences : list of (int, int)
+        Of its own text, by its characters.
+    in_text, in_title : list of Concept
+        Those that are entities, by their full names.
+    weak : {key of a concept that is no entity by one mention: its mentions here}
     """
 
     sentences: list[tuple[int, int]]

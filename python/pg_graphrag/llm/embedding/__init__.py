@@ -38,8 +38,10 @@ class Embedder(Protocol):
 def local_embedder(model: str) -> Embedder:
     """Return the process's all-MiniLM-L6-v2 or multilingual-e5-small for questions, by numpy, loaded on first use.
 
-    Raises GraphRAGError: 58P01 when a model file is missing or unreadable, XX001 when it is not the one this package was made
-    for.
+    Raises
+    ------
+    GraphRAGError
+        58P01 when a model file is missing or unreadable, XX001 when it is not the one this package was made for.
     """
     from pg_graphrag.llm.embedding.local_model import numpy_encoder
 

@@ -23,7 +23,10 @@ SETTINGS = ("auto", *_ENGINES)
 def document_embedder(db: Database, model: str) -> Embedder:
     """Return the process's embedder of documents by a local model, loaded on first use (about 0.3 s).
 
-    Raises GraphRAGError: as `engine`; as `local_embedder`.
+    Raises
+    ------
+    GraphRAGError
+        As `engine`; as `local_embedder`.
     """
     return _embedder(model, engine(db)[0])
 
@@ -37,7 +40,10 @@ def describe(db: Database) -> tuple[str, str, str]:
 def engine(db: Database) -> tuple[str, str]:
     """Return ("bfloat16", "int8", "float32" or "numpy"; why).
 
-    Raises GraphRAGError: 22023 for a setting that is none, 0A000 for one that this machine cannot do.
+    Raises
+    ------
+    GraphRAGError
+        22023 for a setting that is none, 0A000 for one that this machine cannot do.
     """
     setting = db.value("SELECT nullif(pg_catalog.current_setting('graphrag.embedding_engine', true), '')") or "auto"
     if setting not in SETTINGS:

@@ -40,9 +40,14 @@ _UNKNOWN_PENALTY = 10.0
 class UnigramTokenizer:
     """Text to token ids, as SentencePiece gives them.
 
-    `directory`: where characters.json ({character: what it is replaced by}) and pieces.marisa (piece to number) lie. `ids`,
-    `scores` (arrays, (pieces,)): the token and the log probability of each numbered piece. `unknown`: the token of characters
-    that are in no piece.
+    Parameters
+    ----------
+    directory : Path
+        Where characters.json ({character: what it is replaced by}) and pieces.marisa (piece to number) lie.
+    ids, scores : arrays, (pieces,)
+        The token and the log probability of each numbered piece.
+    unknown : int
+        The token of characters that are in no piece.
     """
 
     def __init__(self, directory: Path, ids: Ids, scores: NDArray[np.float32], unknown: int) -> None:

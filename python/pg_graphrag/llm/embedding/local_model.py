@@ -65,8 +65,12 @@ def numpy_encoder(weights: Path, config: dict[str, Any]) -> Encoder:
 class LocalModel(ABC):
     """A `pg_graphrag.llm.embedding.Embedder` whose files lie beside the package.
 
-    `directory`: where the files of `digests` lie. `encoder`: makes the encoder of the weights' file and the model's
-    ``config.json``; by default numpy's.
+    Parameters
+    ----------
+    directory : Path
+        Where the files of `digests` lie.
+    encoder
+        Makes the encoder of the weights' file and the model's ``config.json``; by default numpy's.
     """
 
     model: str
@@ -178,7 +182,10 @@ def check_files(directory: Path, model: type[LocalModel]) -> None:
 
     The weights are known by size and header; who installs them checks their whole SHA-256.
 
-    Raises GraphRAGError: 58P01 (missing or unreadable) or XX001 (other content).
+    Raises
+    ------
+    GraphRAGError
+        58P01 (missing or unreadable) or XX001 (other content).
     """
     try:
         contents = {name: (directory / name).read_bytes() for name in model.digests if name != WEIGHTS}
@@ -209,9 +216,14 @@ def check_files(directory: Path, model: type[LocalModel]) -> None:
 class BertEncoder:
     """Token ids to mean-pooled, L2-normalised sentence vectors.
 
-    `weights`: the safetensors file, tensors named as transformers' ``BertModel`` names them. `config`: the model's
-    ``config.json``: sizes and ``layer_norm_eps``. `max_tokens`: largest number of tokens of one call of `encode`; the working
-    buffers have this many rows.
+    Parameters
+    ----------
+    weights : Path
+        The safetensors file, tensors named as transformers' ``BertModel`` names them.
+    config : dict
+        The model's ``config.json``: sizes and ``layer_norm_eps``.
+    max_tokens : int
+        Largest number of tokens of one call of `encode`; the working buffers have this many rows.
     """
 
     def __init__(self, weights: Path, config: dict[str, Any], max_tokens: int) -> None:

@@ -49,7 +49,12 @@ _LONGEST_SPLIT = 8192
 class WordPieces:
     """Text to the token ids of a BERT whose ``tokenizer.json`` is as all-MiniLM-L6-v2's.
 
-    `pieces`: as `write_packed` writes them. `max_tokens`: tokens of a text, special ones included.
+    Parameters
+    ----------
+    pieces : PackedWords
+        As `write_packed` writes them.
+    max_tokens : int
+        Tokens of a text, special ones included.
     """
 
     def __init__(self, pieces: PackedWords, max_tokens: int) -> None:

@@ -56,8 +56,14 @@ _NO_END = "-\u2010\u2011 \t\n"
 class TaggedName(NamedTuple):
     """A name at its place in a text.
 
-    `start`, `end`: characters of the text. `type`: one of `TYPES`. `probability`: that just these characters are a name of some
-    type.
+    Attributes
+    ----------
+    start, end : int
+        Characters of the text.
+    type : str
+        One of `TYPES`.
+    probability : float
+        That just these characters are a name of some type.
     """
 
     start: int
@@ -69,8 +75,12 @@ class TaggedName(NamedTuple):
 class TermScores(NamedTuple):
     """How much of a term each token of a text is, by the encoder's states of it.
 
-    `starts`, `ends` (arrays, (tokens,)): the characters that each stands for, ascending. `scores` (array, (tokens,)):
-    logarithms of odds.
+    Attributes
+    ----------
+    starts, ends : arrays, (tokens,)
+        The characters that each stands for, ascending.
+    scores : array, (tokens,)
+        Logarithms of odds.
     """
 
     starts: NDArray[np.int32]
@@ -170,8 +180,13 @@ NEVER = np.float32(-1e4)
 class UnitInputs(NamedTuple):
     """What the network gets of a text.
 
-    `places` (list of (int, int)): of the units that the encoder has seen. `first`, `last` (arrays, (units,)): the tokens with
-    the first and with the last character of each. `traits`: array, (units, traits).
+    Attributes
+    ----------
+    places : list of (int, int)
+        Of the units that the encoder has seen.
+    first, last : arrays, (units,)
+        The tokens with the first and with the last character of each.
+    traits : array, (units, traits)
     """
 
     places: list[Span]
@@ -205,11 +220,14 @@ def unit_inputs(text: str, spans: Sequence[Span]) -> UnitInputs:
 class NameTagger:
     """Reads names in texts, each by itself.
 
-    `weights` (dict of arrays): ``layers`` (those of the encoder that are read); ``tokens`` (layers * width, 2 * width of the
-    network: of a first and of a last token) and ``deviation`` of the states; ``traits``, ``bias``; ``norm.weight``,
-    ``norm.bias``; of each convolution ``conv.N.weight`` (units seen * width, width) and ``conv.N.bias``; ``scores.weight``,
-    ``scores.bias`` (of labels, then of types); ``transitions`` (labels, labels), ``begin``, ``end``; ``terms`` (a direction of
-    the states, and what is added). As `in_floats` gives them.
+    Parameters
+    ----------
+    weights : dict of arrays
+        ``layers`` (those of the encoder that are read); ``tokens`` (layers * width, 2 * width of the network: of a first and of a
+        last token) and ``deviation`` of the states; ``traits``, ``bias``; ``norm.weight``, ``norm.bias``; of each convolution
+        ``conv.N.weight`` (units seen * width, width) and ``conv.N.bias``; ``scores.weight``, ``scores.bias`` (of labels, then of
+        types); ``transitions`` (labels, labels), ``begin``, ``end``; ``terms`` (a direction of the states, and what is added). As
+        `in_floats` gives them.
     """
 
     def __init__(self, weights: dict[str, NDArray[Any]]) -> None:
@@ -223,8 +241,12 @@ class NameTagger:
     ) -> list[list[TaggedName]]:
         """Return the names of each text, in order.
 
-        `spans`: the characters that each token of a text stands for, ascending. `states`: of each text the (tokens, layers *
-        width) states.
+        Parameters
+        ----------
+        spans
+            The characters that each token of a text stands for, ascending.
+        states
+            Of each text the (tokens, layers * width) states.
         """
         inputs = [unit_inputs(text, of_text) for text, of_text in zip(texts, spans, strict=True)]
         scores = [self.scores(of_text, of_tokens) for of_text, of_tokens in zip(inputs, states, strict=True)]
@@ -377,8 +399,10 @@ def name_tagger(model: str) -> NameTagger:
 
     Sessions share what extension/install-package writes beside this module: 2 MB of floats.
 
-    Raises GraphRAGError: 58P01 when the weights are missing or unreadable, XX001 when they are not those that this package was
-    made with.
+    Raises
+    ------
+    GraphRAGError
+        58P01 when the weights are missing or unreadable, XX001 when they are not those that this package was made with.
     """
     if (mapped := _mapped(model)).exists():
         return NameTagger(map_tensors(mapped))

@@ -93,8 +93,12 @@ def hold_replies(db: Database, corpus: Corpus) -> int:
 class Ledger:
     """The accounts of a corpus.
 
-    `writes`: false where nothing may be written: in search, on a standby. `caller`: who asks; None: a worker, whose calls are
-    the session's role's.
+    Parameters
+    ----------
+    writes : bool
+        False where nothing may be written: in search, on a standby.
+    caller : Caller, optional
+        Who asks; None: a worker, whose calls are the session's role's.
     """
 
     def __init__(self, db: Database, corpus: Corpus, writes: bool, caller: Caller | None = None) -> None:

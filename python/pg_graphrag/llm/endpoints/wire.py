@@ -235,7 +235,10 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
     Its finish reason is `REPETITION` where it was stopped for that; the text then ends before. It is `TIME` where the answer
     took longer than it may, and ``length`` also where the endpoint went on beyond the limit.
 
-    Raises ProviderFault, ItemFault: as `chat`. A stream that breaks off raises too: the answer is incomplete.
+    Raises
+    ------
+    ProviderFault, ItemFault
+        As `chat`. A stream that breaks off raises too: the answer is incomplete.
     """
     spent = 0
     times = _Times.of(provider, call)

@@ -68,8 +68,10 @@ class FencedStatement:
 def fenced(statement: str, relations: Iterable[tuple[str, str]]) -> FencedStatement:
     """Return a statement as it may be run.
 
-    `relations` (iterable of (str, str)): schema and name of the relations that it may read. A name without schema stands for
-    the only one called so.
+    Parameters
+    ----------
+    relations : iterable of (str, str)
+        Schema and name of the relations that it may read. A name without schema stands for the only one called so.
 
     Raises
     ------

@@ -155,7 +155,9 @@ def are_all_compared(query: Query, kind: str) -> bool:
 
     With the visible windows and entities it always is: what an index finds depends on all its rows.
 
-    `kind`: window, entity, entity_mention or relationship_mention.
+    Parameters
+    ----------
+    kind : window, entity, entity_mention or relationship_mention.
     """
     if query.visible is not None and not kind.endswith("_mention"):
         return query.corpus.space is not None

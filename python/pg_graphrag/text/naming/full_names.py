@@ -68,7 +68,12 @@ _FOLLOWED = re.compile(r"(?:\s\([^()]{1,120}\))?,?\s[a-z]")
 def references(text: str, concepts: Sequence[Concept], sentences: Sequence[tuple[int, int]]) -> list[Concept]:
     """Return the names that sentences of `text` begin with as a pronoun or a definite head: spans are those of these words.
 
-    `concepts`: of `text`, in order of appearance. `sentences` (sequence of (start, end)): spans that partition the text.
+    Parameters
+    ----------
+    concepts : sequence of Concept
+        Of `text`, in order of appearance.
+    sentences : sequence of (start, end)
+        Spans that partition the text.
     """
     if not (_PERSON.search(text) or _THING.search(text) or _HEAD.search(text) or _CJK_HEAD.search(text)):
         return []
@@ -170,7 +175,14 @@ _JAPANESE_PERSON = re.compile("[\u4e00-\u9fff々〆ヶ]{3,6}")
 def full_names(concepts: Iterable[Concept], text: str, languages: Collection[str]) -> dict[str, Concept]:
     """Return {key of a short name, or of another spelling: the concept that it means}.
 
-    `concepts`: of one document. `text`: its prose. `languages`: of its chunks.
+    Parameters
+    ----------
+    concepts : iterable of Concept
+        Of one document.
+    text : str
+        Its prose.
+    languages : collection of str
+        Of its chunks.
     """
     by_key: dict[str, Concept] = {}
     for concept in concepts:

@@ -73,6 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     ingest.add_argument("--by-row", action="store_true", help="make a document of each row of CSV files and workbooks")
     ingest.add_argument(
+        "--pictures", action="store_true", help="keep the pictures of documents too, and read files that are pictures"
+    )
+    ingest.add_argument(
         "--show-skipped", action="store_true", help="name all files that are skipped, not ten of a kind"
     )
     ingest.add_argument(
@@ -262,6 +265,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--waiting", type=positive, default=8, metavar="N", help="more of them, for calls that wait (default: 8)"
     )
+    serve.add_argument("--pictures", action="store_true", help="keep the pictures of files that are uploaded")
     serve.add_argument("--max-upload", type=positive, default=32, metavar="MB", help="size of an upload (default: 32)")
     serve.add_argument(
         "--rate", type=positive, default=50, metavar="N", help="requests a second of a caller (default: 50)"

@@ -52,6 +52,7 @@ def serve(args: argparse.Namespace) -> int:
         port=args.port,
         origins=tuple(args.origin),
         mcp_rights=args.mcp_tools,
+        pictures=args.pictures,
         connections=args.connections,
         waiting=args.waiting,
         limits=Limits(upload=args.max_upload << 20, rate=args.rate, burst=4 * args.rate),

@@ -12,7 +12,8 @@ from typing import Any
 import psycopg
 
 from pg_graphrag.beside.client import Document, GraphRAG
-from pg_graphrag.beside.readers import SUFFIXES, Picture, ReadError, ReadOptions
+from pg_graphrag.beside.readers import SUFFIXES, ReadError, ReadOptions
+from pg_graphrag.beside.readers.gathered import gathered
 from pg_graphrag.beside.readers.isolated import IsolatedReader
 from pg_graphrag.beside.serve.http_errors import refusal
 from pg_graphrag.ground.document import batches
@@ -52,8 +53,10 @@ def key_of(name: str) -> str:
     return key
 
 
-def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float) -> list[dict[str, Any]]:
+def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float, pictures: bool = False) -> list[dict[str, Any]]:
     """Insert what the files hold; return [{name, inserted, updated, unchanged, errors}], one for each.
+
+    `pictures`: whether theirs are kept.
 
     Raises
     ------
@@ -63,12 +66,14 @@ def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float) -> list[dic
     deadline = time.monotonic() + seconds
     with (
         tempfile.TemporaryDirectory(prefix="pg_graphrag-") as folder,
-        IsolatedReader(ReadOptions(), _SECONDS, _MEMORY) as reader,
+        IsolatedReader(ReadOptions(pictures=pictures), _SECONDS, _MEMORY) as reader,
     ):
-        return [_insert_one(rag, upload, Path(folder), reader, deadline) for upload in uploads]
+        return [_insert_one(rag, upload, Path(folder), reader, deadline, pictures) for upload in uploads]
 
 
-def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedReader, deadline: float) -> dict[str, Any]:
+def _insert_one(
+    rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedReader, deadline: float, keeps_pictures: bool
+) -> dict[str, Any]:
     if time.monotonic() >= deadline:
         raise GraphRAGError(
             f"the upload ended before {upload.name[:100]!r}: the request took too long",
@@ -86,7 +91,8 @@ def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedRea
     # The time of the upload is none of the document's: the same file again would change it.
     os.utime(path, (0, 0))
     try:
-        for batch in batches(_documents(reader, path, key, result["errors"], deadline)):
+        pictures: dict[str | None, list[dict[str, Any]]] = {}
+        for batch in batches(_documents(reader, path, key, result["errors"], deadline, pictures)):
             try:
                 summary = rag.insert(batch)
             except psycopg.errors.QueryCanceled:
@@ -96,23 +102,41 @@ def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedRea
                 continue
             for name in ("inserted", "updated", "unchanged"):
                 result[name] += getattr(summary, name)
+        for source_key, given in pictures.items() if keeps_pictures else ():
+            try:
+                rag.set_pictures(str(source_key), given)
+            except psycopg.errors.QueryCanceled:
+                raise
+            except (psycopg.Error, GraphRAGError) as error:
+                result["errors"].append(refusal(error).message)
     finally:
         with suppress(OSError):
             path.unlink()
     return result
 
 
-def _documents(reader: IsolatedReader, path: Path, key: str, errors: list[str], deadline: float) -> Iterator[Document]:
-    keys: set[str | None] = set()
-    for item in reader.read(path, key, deadline - time.monotonic()):
-        if isinstance(item, Document) and item.source_key in keys:
-            errors.append(f'{key}: more than one of its lines has the key "{item.source_key}"; the first is taken')
-        elif isinstance(item, Document):
-            keys.add(item.source_key)
-            metadata = dict(item.metadata)
+def _documents(
+    reader: IsolatedReader,
+    path: Path,
+    key: str,
+    errors: list[str],
+    deadline: float,
+    pictures_by_key: dict[str | None, list[dict[str, Any]]],
+) -> Iterator[Document]:
+    """Yield the documents of a file; their pictures are added to `pictures_by_key`."""
+    for item in gathered(reader.read(path, key, deadline - time.monotonic())):
+        if isinstance(item, tuple):
+            document, pictures = item
+            if document.source_key in pictures_by_key:
+                errors.append(
+                    f'{key}: more than one of its lines has the key "{document.source_key}"; the first is taken'
+                )
+                continue
+            pictures_by_key[document.source_key] = pictures
+            metadata = dict(document.metadata)
             if str(metadata.get("modified", "")).startswith(_NO_TIME):
                 del metadata["modified"]
-            yield replace(item, metadata=metadata)
-        elif not isinstance(item, Picture):
+            yield replace(document, metadata=metadata)
+        else:
             reason = str(item).replace(str(path), key)
             errors.append(reason if isinstance(item, ReadError) else f"warning: {reason}")

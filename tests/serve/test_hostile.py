@@ -158,7 +158,7 @@ def test_an_upload_ends_with_its_request(module_db: Running, corpus: str) -> Non
     with psycopg.connect(module_db.url, autocommit=True) as connection:
         rag = GraphRAG(connection, corpus)
         with pytest.raises(GraphRAGError) as raised:
-            uploads.insert(rag, [slow, uploads.Upload("after.txt", b"After.")], seconds=0.5)
+            uploads.insert(rag, [slow, uploads.Upload("after.txt", b"After.")], seconds=0.5, options=ReadOptions())
     assert raised.value.sqlstate == "57014"
     assert "after.txt" in raised.value.message
     assert module_db.execute("SELECT count(*) FROM graphrag.documents WHERE source_key = 'after.txt'").fetchone() == (

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.cli.arguments import MODES, json_array, json_object, later, names, natural, positive
+from pg_graphrag.beside.cli.arguments import MODES, add_ocr, json_array, json_object, later, names, natural, positive
 from pg_graphrag.beside.cli.evaluation import add_commands
 from pg_graphrag.beside.cli.open_database import explain
 from pg_graphrag.beside.cli.terminal import printable
@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     ingest.add_argument(
         "--encoding", metavar="NAME", help="encoding of texts without a byte order mark (default: found by their bytes)"
     )
+    add_ocr(ingest)
     ingest.add_argument("--by-row", action="store_true", help="make a document of each row of CSV files and workbooks")
     ingest.add_argument(
         "--pictures", action="store_true", help="keep the pictures of documents too, and read files that are pictures"
@@ -266,6 +267,7 @@ def _parser() -> argparse.ArgumentParser:
         "--waiting", type=positive, default=8, metavar="N", help="more of them, for calls that wait (default: 8)"
     )
     serve.add_argument("--pictures", action="store_true", help="keep the pictures of files that are uploaded")
+    add_ocr(serve)
     serve.add_argument("--max-upload", type=positive, default=32, metavar="MB", help="size of an upload (default: 32)")
     serve.add_argument(
         "--rate", type=positive, default=50, metavar="N", help="requests a second of a caller (default: 50)"

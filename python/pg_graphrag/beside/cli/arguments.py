@@ -78,3 +78,20 @@ def _run(module: str, function: str, extra: str, needs: tuple[str, ...], args: a
         raise missing_package(f"{function.replace('_', '-')} needs", error.name, extra) from error
     status: int = getattr(command, function)(args)
     return status
+
+
+def add_ocr(parser: argparse.ArgumentParser) -> None:
+    """Add --ocr and --ocr-engine to a command."""
+    parser.add_argument(
+        "--ocr",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="recognise text of scans and pictures: auto where a page has none, always all pages of PDF (default: auto, "
+        "where the extra ocr is installed)",
+    )
+    parser.add_argument(
+        "--ocr-engine",
+        choices=("rapidocr", "tesseract"),
+        default="rapidocr",
+        help="rapidocr reads Latin, Chinese and Japanese; tesseract, where it is installed, its languages (default: %(default)s)",
+    )

@@ -16,9 +16,10 @@ from pg_graphrag.beside.cli.progress import Display
 from pg_graphrag.beside.cli.status import follow
 from pg_graphrag.beside.cli.terminal import printable
 from pg_graphrag.beside.client import Document, GraphRAG, InsertSummary
-from pg_graphrag.beside.readers import ReadError, ReadOptions, ReadWarning, walk
+from pg_graphrag.beside.readers import ReadError, ReadOptions, ReadProgress, ReadWarning, walk
 from pg_graphrag.beside.readers.gathered import gathered
 from pg_graphrag.beside.readers.isolated import IsolatedReader
+from pg_graphrag.beside.readers.ocr.installed import ocr_of
 from pg_graphrag.ground.document import batches
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -37,9 +38,10 @@ def ingest(args: argparse.Namespace) -> int:
             "--prune deletes what is no longer in a folder, but not every PATH is one",
             hint="Give the folders, or delete documents in SQL: DELETE FROM graphrag.documents WHERE …",
         )
-    options = ReadOptions(args.encoding, args.by_row, pictures=args.pictures)
+    ocr = ocr_of(args.ocr, args.ocr_engine)
+    options = ReadOptions(args.encoding, args.by_row, pictures=args.pictures, ocr=ocr, ocr_engine=args.ocr_engine)
     with connect(args.url) as connection, IsolatedReader(options) as reader:
-        run = _Ingestion(GraphRAG(connection, args.corpus), args.prefix, reader, options.pictures)
+        run = _Ingestion(GraphRAG(connection, args.corpus), args.prefix, reader, options)
         try:
             for path in args.paths:
                 run.add(Path(path), args.exclude)
@@ -76,9 +78,9 @@ def _check_encoding(name: str) -> None:
 class _Ingestion:
     """Reads files and inserts what they hold, in batches that are each committed: a second run goes on from there."""
 
-    def __init__(self, client: GraphRAG, prefix: str, reader: IsolatedReader, pictures: bool):
+    def __init__(self, client: GraphRAG, prefix: str, reader: IsolatedReader, options: ReadOptions):
         self.prefix = prefix
-        self._reader, self._pictures = reader, pictures
+        self._reader, self._options = reader, options
         self._skipped: dict[str, list[str]] = {}
         self.keys: dict[str, Path] = {}
         self.errors = 0
@@ -88,7 +90,7 @@ class _Ingestion:
 
     def add(self, root: Path, exclude: Sequence[str]) -> None:
         """Insert the documents of a file or folder."""
-        if self._pictures:
+        if self._options.pictures:
             for document, pictures in self._documents(root, exclude):
                 self._add_one(document, pictures)
             return
@@ -119,7 +121,7 @@ class _Ingestion:
             self._say(f"skipped {len(names):,} {kind}: {', '.join(shown)}{more}")
 
     def _documents(self, root: Path, exclude: Sequence[str]) -> Iterator[tuple[Document, list[dict[str, Any]]]]:
-        for entry in walk.files(root, exclude, self._pictures):
+        for entry in walk.files(root, exclude, self._options.reads_pictures):
             if isinstance(entry, ReadError):
                 self._fail(str(entry))
                 continue
@@ -136,6 +138,8 @@ class _Ingestion:
                     self._fail(str(item))
                 elif isinstance(item, ReadWarning):
                     self._say(str(item))
+                elif isinstance(item, ReadProgress):
+                    self._show(f"{item.path.name}: recognised {item.done:,} of {item.count:,}")
                 elif self._is_new(item[0], path):
                     yield replace(item[0], source_key=f"{self.prefix}{item[0].source_key}"), item[1]
 
@@ -175,9 +179,9 @@ class _Ingestion:
         clear = "\r\x1b[K" if sys.stderr.isatty() else ""
         print(f"{clear}pg-graphrag: {printable(message)}", file=sys.stderr)
 
-    def _show(self) -> None:
+    def _show(self, doing: str = "") -> None:
         if sys.stderr.isatty():
-            print(f"\r\x1b[K{self.report()}", end="\r", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K{printable(doing) or self.report()}", end="\r", file=sys.stderr, flush=True)
 
 
 def _prune(connection: psycopg.Connection[Any], corpus: str, run: _Ingestion) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import uvicorn
 
 from pg_graphrag.beside.cli.worker import beside
+from pg_graphrag.beside.readers.ocr.installed import ocr_of
 from pg_graphrag.beside.serve import mcp_server
 from pg_graphrag.beside.serve.app import build
 from pg_graphrag.beside.serve.callers import Caller, Callers, password_hash, read_callers, sole_caller, token_hash
@@ -55,6 +56,8 @@ def serve(args: argparse.Namespace) -> int:
         pictures=args.pictures,
         connections=args.connections,
         waiting=args.waiting,
+        ocr=ocr_of(args.ocr, args.ocr_engine),
+        ocr_engine=args.ocr_engine,
         limits=Limits(upload=args.max_upload << 20, rate=args.rate, burst=4 * args.rate),
     )
     with beside(args.url) if args.worker else nullcontext():

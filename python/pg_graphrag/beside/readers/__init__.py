@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import cast
 
 from pg_graphrag.beside.readers.pictures import Picture
-from pg_graphrag.beside.readers.read_errors import ReadError, ReadWarning
-from pg_graphrag.beside.readers.source import Item, ReadOptions, Source
+from pg_graphrag.beside.readers.read_errors import ReadError, ReadProgress, ReadWarning
+from pg_graphrag.beside.readers.source import Item, ReadOptions, Source, numbers_text
 from pg_graphrag.ground.document import Document
 from pg_graphrag.ground.errors import install_hint
 
-__all__ = ["SUFFIXES", "Item", "Picture", "ReadError", "ReadOptions", "ReadWarning", "kind_of", "read"]
+__all__ = ["SUFFIXES", "Item", "Picture", "ReadError", "ReadOptions", "ReadProgress", "ReadWarning", "kind_of", "read"]
 
 Reader = Callable[[Source], Iterator[Item]]
 
@@ -75,7 +75,7 @@ def kind_of(name: str, pictures: bool = True) -> str | None:
 def read_source(source: Source, kind: str) -> Iterator[Item]:
     """Yield what a reader makes of a source; an error where it cannot be read, or the reader's library is not there."""
     module, _, name = kind.partition(":")
-    source.gallery.is_open = source.options.pictures
+    source.gallery.is_open = source.options.reads_pictures
     try:
         if (size := source.size()) > MAX_BYTES and kind not in _BY_LINE:
             raise source.error(f"has {size:,} bytes; at most {MAX_BYTES:,} are read: split it")
@@ -85,12 +85,7 @@ def read_source(source: Source, kind: str) -> Iterator[Item]:
             if not isinstance(item, Document) or item.source_key != source.key:
                 yield item
                 continue
-            content, pictures = source.gallery.placed(item.content)
-            item = replace(item, content=content)
-            yield item
-            yield from pictures
-            if _says_nothing(item):
-                yield source.warning("holds no text")
+            yield from _with_pictures(source, item, kind)
         if source.damage.places:
             yield source.warning(str(source.damage))
     except ReadError as error:
@@ -99,6 +94,34 @@ def read_source(source: Source, kind: str) -> Iterator[Item]:
         yield source.error(f"needs the Python package {error.name}. {install_hint('files').removesuffix('.')}")
     except OSError as error:
         yield source.error(error.strerror or str(error))
+
+
+def _with_pictures(source: Source, document: Document, kind: str) -> Iterator[Item]:
+    """Yield a document with what is written in its pictures, where that is recognised, and the pictures behind it."""
+    texts: dict[int, str] = {}
+    metadata = dict(document.metadata)
+    pictures = source.gallery.pictures
+    # Pages that are pictures are recognised by their readers.
+    if pictures and source.options.recognises and kind not in (_PICTURES, "pdf.pdf:read_pdf"):
+        from pg_graphrag.beside.readers.ocr.pictures_text import recognised_texts
+
+        texts = yield from recognised_texts(source, pictures, metadata)
+    content, pictures = source.gallery.placed(document.content, texts)
+    document = replace(document, content=content, metadata=metadata)
+    if _says_nothing(document) and pictures and not source.options.pictures:
+        yield source.error(f"holds no text, nor is any recognised in its {numbers_text('picture', [len(pictures)])}")
+        return
+    yield document
+    if source.options.pictures:
+        yield from pictures
+    if _says_nothing(document):
+        yield source.warning("holds no text")
+    bare = sorted({item.page for item in pictures if item.page and not content.split("\f")[item.page - 1].strip()})
+    if bare and kind not in (_PICTURES, "pdf.pdf:read_pdf"):
+        yield source.warning(f"no text on {numbers_text('slide', bare)}")
+    if source.gallery.unread:
+        left_out = ", ".join(f"{count} × {what}" for what, count in sorted(source.gallery.unread.items()))
+        yield source.warning(f"pictures that are not read: {left_out}")
 
 
 def _says_nothing(document: Document) -> bool:

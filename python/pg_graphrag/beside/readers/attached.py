@@ -22,7 +22,7 @@ def read_attachments(source: Source, attachments: Sequence[tuple[str, bytes]], d
 
     skipped: list[str] = []
     for name, data in attachments[:MAX_ATTACHMENTS]:
-        kind = kind_of(name, source.options.pictures)
+        kind = kind_of(name, source.options.reads_pictures)
         if kind is None or len(_WITHIN.findall(source.key)) >= _MAX_DEPTH:
             skipped.append(name)
             continue

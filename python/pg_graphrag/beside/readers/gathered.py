@@ -4,15 +4,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pg_graphrag.beside.readers import Item, Picture, ReadError, ReadWarning
+from pg_graphrag.beside.readers import Item, Picture, ReadError, ReadProgress, ReadWarning
 from pg_graphrag.ground.document import Document
 
 # Bytes of a picture that graphrag.pictures keeps.
 MAX_STORED = 10 << 20
 
 
-def gathered(items: Iterable[Item]) -> Iterator[tuple[Document, list[dict[str, Any]]] | ReadError | ReadWarning]:
-    """Yield each document with its pictures, as `GraphRAG.set_pictures` takes them; errors and warnings as they come.
+def gathered(
+    items: Iterable[Item],
+) -> Iterator[tuple[Document, list[dict[str, Any]]] | ReadError | ReadWarning | ReadProgress]:
+    """Yield each document with its pictures, as `GraphRAG.set_pictures` takes them; errors, warnings and progress as they come.
 
     Of a picture that is larger than what is kept, a warning.
     """

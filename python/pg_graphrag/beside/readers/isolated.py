@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from pg_graphrag.beside.readers import Item, ReadError, ReadOptions, read
+from pg_graphrag.beside.readers import Item, ReadError, ReadOptions, ReadProgress, read
 
 MAX_SECONDS = 300.0
 MAX_MEMORY = 4 << 30
+# More of it where text is recognised: models, and what they make of pages, for several at once. It is room for addresses; of
+# memory a page takes less.
+_OCR_MEMORY = 6 << 30
 # Read here: nothing in them takes more than they are long, and they may be longer than what a process may hold. Not markup that
 # stands within itself.
 _PLAIN = frozenset(".txt .text .md .markdown .srt .vtt .csv .tsv .jsonl .ndjson".split())
@@ -23,7 +26,8 @@ class IsolatedReader:
     Parameters
     ----------
     seconds, memory : float, int
-        Bounds for a file: time, and bytes of the process (where the system bounds them).
+        Bounds for a file: time, for each page anew where text is recognised, and bytes of the process (where the system
+        bounds them).
     """
 
     def __init__(self, options: ReadOptions, seconds: float = MAX_SECONDS, memory: int = MAX_MEMORY):
@@ -50,6 +54,7 @@ class IsolatedReader:
             return
         pipe = self._start()
         bound = self._seconds if seconds is None else max(0.0, min(seconds, self._seconds))
+        until = None if seconds is None else time.monotonic() + seconds
         deadline = time.monotonic() + bound
         try:
             pipe.send((path, key))
@@ -61,6 +66,10 @@ class IsolatedReader:
                 item = pipe.recv()
                 if item is None:
                     return
+                if isinstance(item, ReadProgress):
+                    # The bound is for a page.
+                    deadline = time.monotonic() + self._seconds
+                    deadline = deadline if until is None else min(deadline, until)
                 yield item
         except (EOFError, ConnectionError):
             self._stop()
@@ -96,6 +105,7 @@ def _serve(pipe: Connection, options: ReadOptions, memory: int) -> None:
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
+        memory += _OCR_MEMORY if options.recognises else 0
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # What libraries say to programmers is nothing to a user.

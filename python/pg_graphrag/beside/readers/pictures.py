@@ -1,7 +1,7 @@
 """The pictures of a document, gathered where somebody asks for them, each with its place in the text."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -140,15 +140,13 @@ class Gallery:
         )
         return f"\ufdd0{''.join(chr(0xFDD1 + int(digit)) for digit in str(index))}\ufddb"
 
-    def placed(
-        self, content: str, text_of: Callable[[Picture], str | None] = lambda _: None
-    ) -> tuple[str, list[Picture]]:
+    def placed(self, content: str, texts: Mapping[int, str]) -> tuple[str, list[Picture]]:
         """Return a text without marks, and the pictures with their places and captions.
 
         Parameters
         ----------
-        text_of : callable, optional
-            What is written in a picture: it stands in the text as a paragraph of its own, behind the block of the picture.
+        texts : {int: str}
+            What is written in pictures, by index: paragraphs behind the block that the picture stands in or behind.
         """
         parts: list[str] = []
         length = last = 0
@@ -157,25 +155,29 @@ class Gallery:
             index = int("".join(str(ord(digit) - 0xFDD1) for digit in match[1]))
             if not 0 < index <= len(self.pictures) or index in places:
                 continue
-            parts.append(content[last : match.start()])
-            length += len(parts[-1])
+            added = content[last : match.start()]
             last = match.end()
-            if content[:last].endswith(f"\n\n{match[0]}") and content.startswith("\n\n", last):
+            if content[: match.start()].endswith("\n\n") and content.startswith("\n\n", last):
                 last += 2  # a block of its own
-            places[index] = length
-            if text := text_of(self.pictures[index - 1]):
-                parts.append(f"\n\n{text}" if length else f"{text}\n\n")
-                length += len(parts[-1])
+            places[index] = length + len(added)
+            if text := texts.get(index):
+                begins = not length and not added
+                added += f"{text}\n\n" if begins or added.endswith("\f") else f"\n\n{text}"
+            parts.append(added)
+            length += len(added)
         text = "".join([*parts, content[last:]]) if places else content
         pages = text.split("\f")
-        captions = {number: iter(_captions_of(page)) for number, page in enumerate(pages, 1)} if "\f" in text else {}
-        return text, [
-            replace(picture, place=place, caption=picture.caption or _caption_near(text, place))
-            if (place := places.get(picture.index)) is not None
-            # Of a page of PDF the first caption is taken as that of the first picture.
-            else replace(picture, caption=picture.caption or next(captions.get(picture.page or 0, iter(())), None))
-            for picture in self.pictures
-        ]
+        captions = {number: iter(_captions_of(page)) for number, page in enumerate(pages, 1)} if len(pages) > 1 else {}
+        placed: list[Picture] = []
+        for picture in self.pictures:
+            place = places.get(picture.index)
+            caption = picture.caption
+            if caption is None:
+                # Of a page of PDF the first caption is taken as that of the first picture.
+                of_page = captions.get(picture.page or 0, iter(()))
+                caption = next(of_page, None) if place is None else _caption_near(text, place)
+            placed.append(replace(picture, place=place, caption=caption, recognised_text=texts.get(picture.index)))
+        return text, placed
 
     def _leave_out(self, kind: str) -> str:
         self.unread[kind] = self.unread.get(kind, 0) + 1
@@ -203,6 +205,24 @@ def taken_in(data: bytes) -> tuple[str, bytes, int, int] | str:
             return "image/png", buffer.getvalue(), width, height
     except ValueError as error:
         return str(error)
+
+
+def pixels_of(image: "Image.Image") -> "Image.Image":
+    """Return an opened picture as it is looked at: upright, on white, in colours."""
+    from PIL import ImageOps
+
+    image = ImageOps.exif_transpose(image)
+    if image.mode in ("I;16", "I", "F"):
+        image = ImageOps.autocontrast(
+            image.point(lambda value: value / 256, "L") if image.mode == "I;16" else image.convert("L")
+        )
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        from PIL import Image
+
+        upon = Image.new("RGBA", image.size, "white")
+        upon.alpha_composite(image.convert("RGBA"))
+        image = upon
+    return image.convert("RGB")
 
 
 @contextmanager

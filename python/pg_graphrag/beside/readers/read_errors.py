@@ -1,4 +1,4 @@
-"""What is reported of files: errors of what cannot be read, warnings of what a document lacks."""
+"""What is reported of files: errors of what cannot be read, warnings of what a document lacks, how far the reading is."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,15 @@ class ReadError(Exception):
 
     def __reduce__(self) -> tuple[type["ReadError"], tuple[Path, str]]:
         return ReadError, (self.path, self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProgress:
+    """How far a file is: pages or pictures whose text is recognised, and how many there are."""
+
+    path: Path
+    done: int
+    count: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from pg_graphrag.beside.readers.pictures import Gallery, Picture, without_marks
-from pg_graphrag.beside.readers.read_errors import ReadError, ReadWarning
+from pg_graphrag.beside.readers.read_errors import ReadError, ReadProgress, ReadWarning
 from pg_graphrag.ground.document import Document
 from pg_graphrag.text import letters
 
 # What readers yield.
-Item: TypeAlias = Document | Picture | ReadError | ReadWarning
+Item: TypeAlias = Document | Picture | ReadError | ReadWarning | ReadProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,28 @@ class ReadOptions:
         Whether each row of a CSV file or sheet is a document of its own.
     pictures : bool
         Whether the pictures of a document are yielded behind it.
+    ocr : str
+        Whether text of scans and pictures is recognised: ``never``, ``auto`` (pages of PDF without text, pictures) or
+        ``always`` (every page of PDF, whatever text it has).
+    ocr_engine : str
+        ``rapidocr`` or ``tesseract``.
     """
 
     encoding: str | None = None
     by_row: bool = False
     pictures: bool = False
+    ocr: str = "never"
+    ocr_engine: str = "rapidocr"
+
+    @property
+    def recognises(self) -> bool:
+        """Whether text of scans and pictures is recognised."""
+        return self.ocr != "never"
+
+    @property
+    def reads_pictures(self) -> bool:
+        """Whether files that are pictures are read."""
+        return self.pictures or self.recognises
 
 
 @dataclass(slots=True)

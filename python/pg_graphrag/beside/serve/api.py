@@ -355,8 +355,8 @@ def router(service: Service) -> APIRouter:
         service.require(caller, "insert")
         contents = [uploads.Upload(file.filename or "", await file.read()) for file in files]
         seconds = limits.ask_seconds
-        keeps = service.settings.pictures if pictures is None else pictures
-        call = service.call(caller, corpus, lambda rag: uploads.insert(rag, contents, seconds, keeps), seconds)
+        options = uploads.options_of(service.settings, pictures)
+        call = service.call(caller, corpus, lambda rag: uploads.insert(rag, contents, seconds, options), seconds)
         return await while_connected(connection, call)
 
     @api.get("/start", tags=["retrieval"], **_of(replies.Start))

@@ -56,6 +56,8 @@ class Settings:
         Whether the pictures of files that are uploaded are kept.
     connections, waiting : int
         Connections to the database, at most, and more of them for calls that wait for a model.
+    ocr, ocr_engine : str
+        How text of scans and pictures in uploads is recognised, as `ReadOptions` says it.
     """
 
     url: str
@@ -67,4 +69,6 @@ class Settings:
     pictures: bool = False
     connections: int = 8
     waiting: int = 8
+    ocr: str = "never"
+    ocr_engine: str = "rapidocr"
     limits: Limits = field(default_factory=Limits)

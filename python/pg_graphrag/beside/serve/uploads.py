@@ -12,10 +12,11 @@ from typing import Any
 import psycopg
 
 from pg_graphrag.beside.client import Document, GraphRAG
-from pg_graphrag.beside.readers import SUFFIXES, ReadError, ReadOptions
+from pg_graphrag.beside.readers import SUFFIXES, ReadError, ReadOptions, ReadWarning
 from pg_graphrag.beside.readers.gathered import gathered
 from pg_graphrag.beside.readers.isolated import IsolatedReader
 from pg_graphrag.beside.serve.http_errors import refusal
+from pg_graphrag.beside.serve.settings import Settings
 from pg_graphrag.ground.document import batches
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -53,10 +54,14 @@ def key_of(name: str) -> str:
     return key
 
 
-def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float, pictures: bool = False) -> list[dict[str, Any]]:
-    """Insert what the files hold; return [{name, inserted, updated, unchanged, errors}], one for each.
+def options_of(settings: Settings, pictures: bool | None = None) -> ReadOptions:
+    """Return how uploads are read; `pictures`: whether theirs are kept, None: as the server is set."""
+    keeps = settings.pictures if pictures is None else pictures
+    return ReadOptions(pictures=keeps, ocr=settings.ocr, ocr_engine=settings.ocr_engine)
 
-    `pictures`: whether theirs are kept.
+
+def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float, options: ReadOptions) -> list[dict[str, Any]]:
+    """Insert what the files hold; return [{name, inserted, updated, unchanged, errors}], one for each.
 
     Raises
     ------
@@ -66,9 +71,9 @@ def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float, pictures: b
     deadline = time.monotonic() + seconds
     with (
         tempfile.TemporaryDirectory(prefix="pg_graphrag-") as folder,
-        IsolatedReader(ReadOptions(pictures=pictures), _SECONDS, _MEMORY) as reader,
+        IsolatedReader(options, _SECONDS, _MEMORY) as reader,
     ):
-        return [_insert_one(rag, upload, Path(folder), reader, deadline, pictures) for upload in uploads]
+        return [_insert_one(rag, upload, Path(folder), reader, deadline, options.pictures) for upload in uploads]
 
 
 def _insert_one(
@@ -137,6 +142,6 @@ def _documents(
             if str(metadata.get("modified", "")).startswith(_NO_TIME):
                 del metadata["modified"]
             yield replace(document, metadata=metadata)
-        else:
+        elif isinstance(item, ReadError | ReadWarning):
             reason = str(item).replace(str(path), key)
             errors.append(reason if isinstance(item, ReadError) else f"warning: {reason}")

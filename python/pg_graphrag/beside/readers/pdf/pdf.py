@@ -1,11 +1,10 @@
-"""PDF, by PDFium: the text that the file holds, as Markdown, each page ended by a form feed; pictures of text are not read."""
+"""PDF, by PDFium: the text that the file holds, or that is recognised, as Markdown, each page ended by a form feed."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from ctypes import c_double, c_int, create_string_buffer
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from math import hypot, pi
 from statistics import median
@@ -16,11 +15,13 @@ import pypdfium2 as pdfium
 
 from pg_graphrag.beside.readers.attached import MAX_ATTACHMENTS, own_names, read_attachments
 from pg_graphrag.beside.readers.markdown import heading_of
+from pg_graphrag.beside.readers.ocr.recognise import MAX_PAGES as MAX_RECOGNISED
+from pg_graphrag.beside.readers.ocr.recognise import Recognised, recognised_pages, said_of, unsure_text
 from pg_graphrag.beside.readers.pdf.pdf_garbled import garbled_pages
-from pg_graphrag.beside.readers.pdf.pdf_layout import blocks
+from pg_graphrag.beside.readers.pdf.pdf_layout import LEFTWARD, page_of
 from pg_graphrag.beside.readers.pdf.pdf_notes import notes_of
-from pg_graphrag.beside.readers.pdf.pdf_page import Block, Line, Page, Segment, lines_of
-from pg_graphrag.beside.readers.pdf.pdf_pictures import add_pictures
+from pg_graphrag.beside.readers.pdf.pdf_page import Block, Line, Page, Segment
+from pg_graphrag.beside.readers.pdf.pdf_pictures import add_pictures, drawn_pages, stamped_scans
 from pg_graphrag.beside.readers.pdf.pdf_text import Entry, text_of, title_of
 from pg_graphrag.beside.readers.source import Facts, Item, Source, numbers_text
 
@@ -40,9 +41,7 @@ _BOLD_FONT = re.compile(r"(?i)bold|black|heavy|demi|cmbx|sfbx|cmssbx")
 _CJK = "\u3001-\u30ff\u3400-\u9fff\uff00-\uffef"
 _CJK_SPACE, _CJK_PAIR = re.compile(f"(?<=[{_CJK}]) (?=[{_CJK}])"), re.compile(f"[{_CJK}](?=[{_CJK}])")
 _MIN_SPREAD = 3
-# Letters that are written from right to left: Hebrew, Arabic, Syriac and their forms.
 _FIRST_LEFTWARD = 0x0590
-_LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _GENERATED_SPACES = " \t\xa0"
 _FIRST_SIGN, _TAB = 32, 9
 # Where fonts of TeX have ligatures and dashes, in either of their two orders; some PDFs have no other name for these.
@@ -100,7 +99,18 @@ def read_pdf(source: Source) -> Iterator[Item]:
         garbled = garbled_pages(pages)
         for number in garbled:
             pages[number - 1] = []
-        add_pictures(source, pdf, sorted({*pictures, *garbled}))
+        found: dict[int, Recognised] = {}
+        if source.options.recognises:
+            every = range(1, len(pdf) + 1) if source.options.ocr == "always" else ()
+            scans = sorted({*pictures, *garbled, *stamped_scans(pdf, pages), *every} - {*unreadable})
+            images = drawn_pages(pdf, scans[:MAX_RECOGNISED])
+            yield from recognised_pages(source, images, len(scans[:MAX_RECOGNISED]), found)
+        for number in (number for number, item in found.items() if item.is_sure):
+            pages[number - 1] = found[number].page
+        pictures = [number for number in pictures if not pages[number - 1]]
+        garbled = [number for number in garbled if not pages[number - 1]]
+        facts.others |= said_of(source, "pages", found)
+        add_pictures(source, pdf, [number for number, page in enumerate(pages, 1) if not page or number in found])
     if garbled and not any(pages) and not source.gallery.pictures:
         raise source.error(
             f"the fonts of its {len(pages)} pages do not say which letters they have, so that its text is garbled; run OCR on it"
@@ -124,6 +134,8 @@ def read_pdf(source: Source) -> Iterator[Item]:
         )
     if unreadable:
         yield source.warning(f"{numbers_text('page', unreadable)} cannot be read")
+    if unsure := unsure_text("page", found):
+        yield source.warning(unsure)
     if pictures:
         yield source.warning(f"no text on {numbers_text('page', pictures)}: pictures? Run OCR on them")
 
@@ -145,7 +157,7 @@ def _page(pdf: pdfium.PdfDocument, number: int) -> tuple[Page | None, bool, bool
             has_objects = bool(segments) or next(iter(page.get_objects(max_depth=1)), None) is not None
             # A page is turned where its text is.
             upright, aside = _parted(segments)
-            page_blocks = blocks(lines_of(_mirrored(upright)))
+            page_blocks = page_of(upright)
             apart = [aside] if aside else []
             apart += [_apart(text, upright) for text in notes_of(page, pdf.formenv)]
             return page_blocks + [Block([Line([segment])]) for segment in apart], has_objects, is_cut
@@ -205,7 +217,7 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
         if not raw.FPDFText_GetCharBox(handle, index, left, right, bottom, top):
             continue
         a, b, c, d = _turned(left.value, right.value, bottom.value, top.value, turns_of_page)
-        is_leftward = code >= _FIRST_LEFTWARD and _LEFTWARD.match(character) is not None
+        is_leftward = code >= _FIRST_LEFTWARD and LEFTWARD.match(character) is not None
         if is_leftward != leftward and characters and character.isalpha():
             if any(map(str.isalpha, characters)):
                 end()
@@ -295,14 +307,6 @@ def _apart(text: str, segments: Sequence[Segment]) -> Segment:
         else (10.0, 400.0)
     )
     return Segment(0.0, height, 0.0, height, size, text)
-
-
-def _mirrored(segments: list[Segment]) -> list[Segment]:
-    """Return a page that is read from the right as one that is read from the left: text as it is, places mirrored."""
-    letters = [character for segment in segments for character in segment.text if character.isalpha()]
-    if 2 * sum(_LEFTWARD.match(character) is not None for character in letters) <= len(letters):
-        return segments
-    return [replace(segment, x0=-segment.x1, x1=-segment.x0) for segment in segments]
 
 
 def _unspread(text: str) -> str:

@@ -1,10 +1,14 @@
 """The layout of a PDF page: columns in reading order, and tables."""
 
+import re
+from dataclasses import replace
 from statistics import median
 
-from pg_graphrag.beside.readers.pdf.pdf_page import Line, Page, Segment
+from pg_graphrag.beside.readers.pdf.pdf_page import Line, Page, Segment, lines_of
 from pg_graphrag.beside.readers.pdf.pdf_tables import end_of_narrow_cells, with_tables
 
+# Letters that are written from right to left: Hebrew, Arabic, Syriac and their forms.
+LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 # Columns of prose: lines at each side, share of a side's width that its lines fill, least width in ems.
 _LEAST_LINES, _LEAST_SHARE, _FILLED, _LEAST_EMS = 6, 0.25, 0.55, 12.0
 # Of columns of which one is prose: lines that may run across, lines at each side, and by what of the page widths may differ.
@@ -14,6 +18,19 @@ _ACROSS = 0.4
 # Of a table over both columns: share of the page's width that a cell may have, and of rows that have cells at both sides.
 _NARROW, _MOSTLY = 0.3, 0.8
 _DEPTH = 4
+
+
+def page_of(segments: list[Segment]) -> Page:
+    """Return the blocks of a page's runs of characters, which are upright."""
+    return blocks(lines_of(_mirrored(segments)))
+
+
+def _mirrored(segments: list[Segment]) -> list[Segment]:
+    """Return a page that is read from the right as one that is read from the left: text as it is, places mirrored."""
+    letters = [character for segment in segments for character in segment.text if character.isalpha()]
+    if 2 * sum(LEFTWARD.match(character) is not None for character in letters) <= len(letters):
+        return segments
+    return [replace(segment, x0=-segment.x1, x1=-segment.x0) for segment in segments]
 
 
 def blocks(lines: list[Line], depth: int = 0) -> Page:

@@ -1,13 +1,15 @@
 """Pictures of a PDF: those that stand on its pages, and pages that are pictures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from io import BytesIO
 from math import sqrt
 from typing import TYPE_CHECKING
 
 import pypdfium2 as pdfium
 
+from pg_graphrag.beside.readers.pdf.pdf_page import Page
 from pg_graphrag.beside.readers.pictures import MAX_PIXELS, MIN_SIDE
 from pg_graphrag.beside.readers.source import Source
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
 # Pixels of a page that is drawn, and of one that is shown: a page of A4 at 300 and 150 dots per inch has 8.7 and 2.2 million.
 MAX_PAGE_PIXELS = 25_000_000
-_SHOWN_DPI = 150
+_SHOWN_DPI, _READ_DPI = 150, 300
+# Of a scan that bears a stamp: its letters, and what of the page its picture covers.
+_LETTERS_OF_A_STAMP, _COVERED = 100, 0.7
 POINTS_PER_INCH = 72
 # Drawings within drawings; pictures of a page.
 _MAX_DEPTH, _MAX_OF_PAGE = 5, 100
@@ -24,7 +28,7 @@ _MAX_DEPTH, _MAX_OF_PAGE = 5, 100
 
 def add_pictures(source: Source, pdf: pdfium.PdfDocument, without_text: Sequence[int]) -> None:
     """Take the pictures of a PDF into the gallery; a page of these numbers from 1 is one picture."""
-    if not source.gallery.is_open:
+    if not source.options.pictures:
         return
     bare = frozenset(without_text)
     for number in range(1, len(pdf) + 1):
@@ -36,6 +40,38 @@ def add_pictures(source: Source, pdf: pdfium.PdfDocument, without_text: Sequence
                     source.gallery.add(source.key, _file(image), page=number)
             finally:
                 page.close()
+
+
+def drawn_pages(pdf: pdfium.PdfDocument, numbers: Sequence[int]) -> Iterator[tuple[int, Callable[[], "Image.Image"]]]:
+    """Yield (number from 1, what draws the page) to recognise its text."""
+
+    def draw(number: int) -> "Image.Image":
+        page = pdf[number - 1]
+        try:
+            return drawn_page(page, _READ_DPI)
+        finally:
+            page.close()
+
+    for number in numbers:
+        yield number, partial(draw, number)
+
+
+def stamped_scans(pdf: pdfium.PdfDocument, pages: Sequence[Page]) -> Iterator[int]:
+    """Yield the numbers from 1 of pages that a picture covers, and that have but a few letters: a stamp, a number."""
+    for number, page in enumerate(pages, 1):
+        if not page or sum(len(line.text) for block in page for line in block.lines) > _LETTERS_OF_A_STAMP:
+            continue
+        with suppress(pdfium.PdfiumError):
+            opened = pdf[number - 1]
+            try:
+                width, height = opened.get_size()
+                for item in opened.get_objects(filter=[pdfium.raw.FPDF_PAGEOBJ_IMAGE], max_depth=_MAX_DEPTH):
+                    left, bottom, right, top = item.get_bounds()
+                    if (right - left) * (top - bottom) > _COVERED * width * height:
+                        yield number
+                        break
+            finally:
+                opened.close()
 
 
 def drawn_page(page: pdfium.PdfPage, dpi: float) -> "Image.Image":

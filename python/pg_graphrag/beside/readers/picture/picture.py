@@ -1,14 +1,15 @@
 """Files that are pictures: what is written in them, each frame of a TIFF file a page."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from io import BytesIO
 
 from PIL import Image
 
-from pg_graphrag.beside.readers.pictures import MAX_PICTURE_BYTES, open_image
+from pg_graphrag.beside.readers.ocr.recognise import MAX_PAGES, Recognised, recognised_pages, said_of, unsure_text
+from pg_graphrag.beside.readers.pdf.pdf_text import text_of
+from pg_graphrag.beside.readers.pictures import MAX_PICTURE_BYTES, MAX_PIXELS, open_image, pixels_of
 from pg_graphrag.beside.readers.source import Facts, Item, Source
-
-_MAX_FRAMES = 2000
 
 
 def read_picture(source: Source) -> Iterator[Item]:
@@ -17,25 +18,55 @@ def read_picture(source: Source) -> Iterator[Item]:
     Raises
     ------
     ReadError
-        For what is no picture, or is too large; for one in which no text is recognised, where pictures are not kept.
+        For what is no picture, or is too large.
     """
+    if not source.options.reads_pictures:
+        raise source.error(
+            "is a picture; its text is recognised where the extra ocr is installed, unless --ocr never is given"
+        )
     if source.size() > MAX_PICTURE_BYTES:
         raise source.error(
             f"has {source.size():,} bytes; of a picture at most {MAX_PICTURE_BYTES:,} are read: make it smaller"
         )
     data = source.read()
+    found: dict[int, Recognised] = {}
     try:
         with open_image(data) as image:
             mime = Image.MIME.get(image.format or "", "image/unknown")
-            frames = min(getattr(image, "n_frames", 1), _MAX_FRAMES) if image.format == "TIFF" else 1
-            marks = [source.gallery.add(source.key, data, page=1)] if frames == 1 else []
-            for number in range(frames if frames > 1 else 0):
-                image.seek(number)
-                buffer = BytesIO()
-                image.convert("RGB").save(buffer, "PNG")
-                marks.append(source.gallery.add(source.key, buffer.getvalue(), page=number + 1))
+            frames = min(getattr(image, "n_frames", 1), MAX_PAGES) if image.format == "TIFF" else 1
+            numbers = range(1, frames + 1)
+            if source.options.recognises:
+                images: Iterator[tuple[int, Callable[[], Image.Image]]]
+                images = ((number, partial(_frame, image, number)) for number in numbers)
+                yield from recognised_pages(source, images, frames, found)
+            if source.options.pictures:
+                for number in numbers:
+                    shown = data if frames == 1 else _png(_frame(image, number))
+                    source.gallery.add(source.key, shown, page=number)
     except ValueError as error:
         raise source.error(f"cannot be read as a picture: {error}; open and save it again as PNG or JPEG") from None
-    if not source.gallery.pictures:
-        raise source.error("is a picture, and no text of pictures is read")
-    yield source.document("".join(f"{mark}\n\n\f" for mark in marks), mime, facts=Facts(others={"pages": frames}))
+    if unsure := unsure_text("page", found):
+        yield source.warning(unsure)
+    pages = [found[number].page if number in found and found[number].is_sure else [] for number in numbers]
+    if not any(pages) and not source.options.pictures:
+        if not unsure:
+            yield source.warning("no text is recognised in it; it is left out")
+        return
+    facts = Facts(others={"pages": frames} | said_of(source, "pages", found))
+    yield source.document(text_of(pages, {}) if any(pages) else "", mime, facts=facts)
+
+
+def _frame(image: Image.Image, number: int) -> Image.Image:
+    """Return a page of a file, from 1, upright."""
+    if number > 1:
+        image.seek(number - 1)
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise ValueError(f"has {width:,} × {height:,} pixels, at most {MAX_PIXELS:,} are read")
+    return pixels_of(image)
+
+
+def _png(image: Image.Image) -> bytes:
+    buffer = BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()

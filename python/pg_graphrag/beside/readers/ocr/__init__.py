@@ -1,0 +1,1 @@
+"""Text of scans and pictures (OCR)."""

@@ -1,0 +1,43 @@
+"""What is written in the pictures of a document, as paragraphs that say so."""
+
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pg_graphrag.beside.readers.ocr.recognise import Recognised, recognised_pages, said_of
+from pg_graphrag.beside.readers.pdf.pdf_text import text_of
+from pg_graphrag.beside.readers.pictures import Picture, open_image, pixels_of
+from pg_graphrag.beside.readers.read_errors import ReadProgress
+from pg_graphrag.beside.readers.source import Source
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# Of a document in which all are looked at.
+_MAX_PICTURES = 300
+_LEAST_LETTERS = 3
+
+
+def recognised_texts(
+    source: Source, pictures: Sequence[Picture], metadata: dict[str, Any]
+) -> Generator[ReadProgress, None, dict[int, str]]:
+    """Return {index: paragraphs} of pictures with text, and note how sure it is in the metadata."""
+    looked_at = pictures[:_MAX_PICTURES]
+    images: list[tuple[int, Callable[[], Image.Image]]] = [(item.index, partial(_pixels, item)) for item in looked_at]
+    found: dict[int, Recognised] = {}
+    yield from recognised_pages(source, images, len(images), found)
+    texts: dict[int, str] = {}
+    for index, item in found.items():
+        # Of one size: headings are the document's own.
+        for segment in (segment for block in item.page for line in block.lines for segment in line.segments):
+            segment.size = 10.0
+        text = text_of([item.page], {}).strip("\f\n ") if item.is_sure else ""
+        if sum(map(str.isalnum, text)) >= _LEAST_LETTERS:
+            texts[index] = f"Text in a picture: {text}"
+    metadata |= said_of(source, "pictures", {index: found[index] for index in texts})
+    return texts
+
+
+def _pixels(picture: Picture) -> "Image.Image":
+    with open_image(picture.data) as image:
+        return pixels_of(image)

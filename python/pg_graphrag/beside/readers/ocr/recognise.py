@@ -1,0 +1,148 @@
+"""Pictures to text, several at a time, each with how sure the engine is."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, confidence_of, page_of_lines
+from pg_graphrag.beside.readers.pdf.pdf_page import Page
+from pg_graphrag.beside.readers.read_errors import ReadProgress
+from pg_graphrag.beside.readers.source import Source, numbers_text
+from pg_graphrag.ground.errors import GraphRAGError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# Pages of a document.
+MAX_PAGES = 2000
+# A page or picture that is less sure is none of text: see bench/RESULTS.md, "Scans".
+LEAST_CONFIDENCE = 0.8
+# Of a page that is sure enough, such a line is a pattern, or a stroke.
+_LEAST_OF_LINE = 0.5
+# Engines at work at once: each holds some 300 MB.
+_MOST_AT_ONCE = 4
+DPI = 300
+
+
+class Engine(Protocol):
+    """Recognises one picture at a time."""
+
+    name: str
+
+    def lines(self, image: "Image.Image") -> list[RecognisedLine]:
+        """Return the lines of a picture, as of one that stands upright."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """What is written in a picture: blocks in reading order, the mean confidence, from 0 to 1, and why it cannot be read."""
+
+    page: Page
+    confidence: float
+    error: str | None = None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it may stand in a document."""
+        return bool(self.page) and self.confidence >= LEAST_CONFIDENCE
+
+
+def recognised_pages(
+    source: Source, images: Iterable[tuple[int, Callable[[], "Image.Image"]]], count: int, found: dict[int, Recognised]
+) -> Iterator[ReadProgress]:
+    """Recognise pages or pictures into `found`, {number: what is written}, and yield how far it is."""
+    for done, (number, recognised) in enumerate(recognise(source.options.ocr_engine, images, count), 1):
+        found[number] = recognised
+        yield ReadProgress(source.path, done, count)
+
+
+def said_of(source: Source, what: str, found: Mapping[int, Recognised]) -> dict[str, Any]:
+    """Return the metadata of what was recognised: ``{"engine": …, "pages": {"3": 0.93}}``; nothing where nothing was."""
+    sure = {str(number): round(item.confidence, 2) for number, item in sorted(found.items()) if item.is_sure}
+    return {"recognised": {"engine": source.options.ocr_engine, what: sure}} if sure else {}
+
+
+def unsure_text(what: str, found: Mapping[int, Recognised]) -> str | None:
+    """Return the warning of pages that cannot be read, or whose letters are not sure enough; None where there are none."""
+    if failed := {number: item.error for number, item in sorted(found.items()) if item.error}:
+        return f"{numbers_text(what, list(failed))} cannot be recognised: {next(iter(failed.values()))}"
+    unsure = {number: item.confidence for number, item in sorted(found.items()) if item.page and not item.is_sure}
+    if not unsure:
+        return None
+    return (
+        f"recognised text of {numbers_text(what, list(unsure))} left out: its confidence is {min(unsure.values()):.2f}"
+        f"{'' if len(unsure) == 1 else f' to {max(unsure.values()):.2f}'}, below {LEAST_CONFIDENCE}; scan it anew, or, "
+        "for scripts other than Latin, Chinese and Japanese, take --ocr-engine tesseract"
+    )
+
+
+def recognise(
+    engine: str, images: Iterable[tuple[int, Callable[[], "Image.Image"]]], count: int
+) -> Iterator[tuple[int, Recognised]]:
+    """Yield (number, what is written) of pictures, in their order.
+
+    Parameters
+    ----------
+    engine : str
+        One of `rapidocr and tesseract`.
+    images : iterable of (int, callable)
+        Numbers, and what gives the picture; it is called in this thread, when its turn is near.
+    count : int
+        How many there are.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    at_once = max(1, min(cores, count, _MOST_AT_ONCE))
+    idle = _engines(engine, max(1, cores // at_once))
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        waiting: deque[tuple[int, Future[Recognised]]] = deque()
+        for number, image in images:
+            waiting.append((number, pool.submit(_recognised, engine, idle, max(1, cores // at_once), image())))
+            if len(waiting) > at_once:
+                first, result = waiting.popleft()
+                yield first, result.result()
+        for number, result in waiting:
+            yield number, result.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+@cache
+def _engines(engine: str, threads: int) -> "SimpleQueue[Engine]":
+    """Return the engines of this process that nobody uses; kept, since models take a second to load."""
+    return SimpleQueue()
+
+
+def _recognised(engine: str, idle: "SimpleQueue[Engine]", threads: int, image: "Image.Image") -> Recognised:
+    try:
+        used = idle.get_nowait()
+    except Empty:
+        used = _made(engine, threads)
+    try:
+        lines = used.lines(image)
+    except GraphRAGError:
+        raise
+    except Exception as error:
+        # Of a page that breaks the engine, the others are read: by another one.
+        last_line = (str(error).strip().splitlines() or [""])[-1][:200]
+        return Recognised([], 0.0, f"{type(error).__name__}: {last_line}")
+    idle.put(used)
+    return Recognised(
+        page_of_lines([line for line in lines if line.confidence >= _LEAST_OF_LINE]), confidence_of(lines)
+    )
+
+
+def _made(engine: str, threads: int) -> Engine:
+    if engine == "tesseract":
+        from pg_graphrag.beside.readers.ocr.tesseract import TesseractEngine
+
+        return TesseractEngine(threads)
+    from pg_graphrag.beside.readers.ocr.rapid import RapidEngine
+
+    return RapidEngine(threads)

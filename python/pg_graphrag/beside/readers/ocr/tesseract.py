@@ -1,0 +1,129 @@
+"""Recognition by Tesseract, a program of the machine: scripts that rapidocr does not read."""
+
+import csv
+import subprocess
+from functools import cache
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from pg_graphrag.beside.readers.ocr.lines import RecognisedLine
+from pg_graphrag.ground.errors import GraphRAGError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_PROGRAM = "tesseract"
+_SECONDS = 120
+# Languages of a script, those that are installed; English beside them, as in most documents.
+_OF_SCRIPT = {
+    "Arabic": "ara fas urd",
+    "Cyrillic": "rus ukr bul srp",
+    "Devanagari": "hin mar nep san",
+    "Thai": "tha",
+    "Hebrew": "heb",
+    "Greek": "ell",
+    "Hangul": "kor",
+    "Korean": "kor",
+    "Japanese": "jpn",
+    "Han": "chi_sim chi_tra",
+    "Bengali": "ben",
+    "Tamil": "tam",
+    "Telugu": "tel",
+    "Georgian": "kat",
+    "Armenian": "hye",
+    "Latin": "eng deu fra spa ita por nld pol",
+}
+_WORD_LEVEL = "5"
+# Words of a line with a wider gap, in heights of the line, are cells.
+_GAP = 1.3
+
+
+class TesseractEngine:
+    """Recognises what Tesseract's installed languages cover; the script of a page decides which.
+
+    Raises
+    ------
+    GraphRAGError
+        58P01 where the program is not installed.
+    """
+
+    name = "tesseract"
+
+    def __init__(self, threads: int):
+        self._threads = threads
+        self._installed = languages()
+
+    def lines(self, image: "Image.Image") -> list[RecognisedLine]:
+        """Return the lines of a picture."""
+        buffer = BytesIO()
+        image.convert("L").save(buffer, "PNG", compress_level=1)
+        script = _script(self._run(buffer.getvalue(), "--psm", "0")) if "osd" in self._installed else ""
+        chosen = [name for name in _OF_SCRIPT.get(script, "").split() if name in self._installed]
+        chosen += [name for name in ("eng",) if name in self._installed and name not in chosen]
+        table = self._run(buffer.getvalue(), "-l", "+".join(chosen or self._installed[:1]), "tsv")
+        return _lines(table)
+
+    def _run(self, data: bytes, *options: str) -> str:
+        done = subprocess.run(
+            [_PROGRAM, "-", "-", "--dpi", "300", *options],
+            input=data,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+            env={"OMP_THREAD_LIMIT": str(self._threads), "PATH": _path()},
+        )
+        return done.stdout.decode(errors="replace")
+
+
+@cache
+def languages() -> list[str]:
+    """Return the languages that Tesseract has here."""
+    try:
+        done = subprocess.run([_PROGRAM, "--list-langs"], capture_output=True, text=True, timeout=_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        raise GraphRAGError(
+            "Tesseract is not installed",
+            sqlstate="58P01",
+            hint="Debian and Ubuntu: apt-get install tesseract-ocr, and tesseract-ocr-ara and the like for languages.",
+        ) from None
+    return done.stdout.splitlines()[1:]
+
+
+def _path() -> str:
+    import os
+
+    return os.environ.get("PATH", os.defpath)
+
+
+def _script(told: str) -> str:
+    return next((line.partition(": ")[2].strip() for line in told.splitlines() if line.startswith("Script:")), "")
+
+
+def _lines(table: str) -> list[RecognisedLine]:
+    """Return the words of Tesseract's table as lines; cells of a table are lines of their own."""
+    lines: list[RecognisedLine] = []
+    words: list[tuple[float, float, float, float, str, float]] = []
+    place: tuple[str, ...] = ()
+
+    def end() -> None:
+        if words:
+            text = " ".join(word[4] for word in words)
+            x0, y0 = min(word[0] for word in words), min(word[1] for word in words)
+            x1, y1 = max(word[2] for word in words), max(word[3] for word in words)
+            confidence = sum(word[5] * len(word[4]) for word in words) / len("".join(word[4] for word in words))
+            lines.append(RecognisedLine(((x0, y0), (x1, y0), (x1, y1), (x0, y1)), text, confidence))
+        words.clear()
+
+    for row in csv.DictReader(table.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
+        text = (row.get("text") or "").strip()
+        if row.get("level") != _WORD_LEVEL or not text:
+            continue
+        x0, y0 = float(row["left"]), float(row["top"])
+        x1, y1 = x0 + float(row["width"]), y0 + float(row["height"])
+        here = (row["block_num"], row["par_num"], row["line_num"])
+        if here != place or (words and max(x0 - words[-1][2], words[-1][0] - x1) > _GAP * (y1 - y0)):
+            end()
+        place = here
+        words.append((x0, y0, x1, y1, text, float(row["conf"]) / 100))
+    end()
+    return lines

@@ -1,0 +1,41 @@
+"""Pages that tests draw: what a scanner makes of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image, ImageDraw, ImageFont
+
+WIDTH, HEIGHT = 1240, 1754
+
+
+def page(lines: Sequence[str], font: Path | None = None, size: int = 26) -> Image.Image:
+    """Return a page of A4 at 150 dots per inch with lines of text; PIL brings a font of Latin letters."""
+    image = Image.new("RGB", (WIDTH, HEIGHT), "white")
+    draw = ImageDraw.Draw(image)
+    letters = ImageFont.truetype(font, size) if font else ImageFont.load_default(size)
+    for number, line in enumerate(lines):
+        draw.text((120, 150 + number * round(1.7 * size)), line, font=letters, fill="black")
+    return image
+
+
+def label(text: str, color: str = "white", size: tuple[int, int] = (420, 120)) -> bytes:
+    """Return a small PNG with a text on it."""
+    image = Image.new("RGB", size, color)
+    ImageDraw.Draw(image).text((20, 35), text, font=ImageFont.load_default(36), fill="black")
+    return png(image)
+
+
+def png(image: Image.Image) -> bytes:
+    """Return a picture as a PNG file."""
+    buffer = BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def scan(path: Path, pages: Sequence[Image.Image]) -> Path:
+    """Write a PDF whose pages are pictures."""
+    pages[0].save(path, "PDF", resolution=150, save_all=True, append_images=list(pages[1:]))
+    return path

@@ -1,0 +1,110 @@
+"""Text of scans and pictures: recognised, in reading order, marked, and left out where it is not sure."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pypdfium2")
+pytest.importorskip("rapidocr")
+
+from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.readers import Item, ReadError, ReadOptions, ReadProgress, ReadWarning, read
+from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, page_of_lines
+from pg_graphrag.beside.readers.pdf.pdf_text import text_of
+from PIL import Image
+
+from tests.unit.files import write
+from tests.unit.scans import label, page, scan
+
+AUTO = ReadOptions(ocr="auto")
+
+
+def document_of(items: list[Item]) -> Document:
+    (document,) = (item for item in items if isinstance(item, Document))
+    return document
+
+
+def test_a_scan_is_read_page_by_page_and_says_so(tmp_path: Path) -> None:
+    path = scan(tmp_path / "a.pdf", [page(["The Kestrel engine burns methane."]), page(["It flew in 2011."])])
+    items = list(read(path, "a.pdf", AUTO))
+    assert document_of(items).content == "The Kestrel engine burns methane.\n\n\fIt flew in 2011.\n\n\f"
+    recognised = document_of(items).metadata["recognised"]
+    assert recognised["engine"] == "rapidocr"
+    assert set(recognised["pages"]) == {"1", "2"}
+    assert all(0.9 < confidence <= 1 for confidence in recognised["pages"].values())
+    assert [(item.done, item.count) for item in items if isinstance(item, ReadProgress)] == [(1, 2), (2, 2)]
+    assert not [item for item in items if isinstance(item, ReadWarning | ReadError)]
+
+
+def test_a_scan_is_an_error_as_before_where_nothing_is_recognised(tmp_path: Path) -> None:
+    path = scan(tmp_path / "a.pdf", [page(["The Kestrel engine burns methane."])])
+    (error,) = read(path, "a.pdf")
+    assert "holds no text in its 1 pages (a scan?)" in str(error)
+
+
+def test_a_page_that_cannot_be_read_for_sure_is_left_out_and_reported(tmp_path: Path) -> None:
+    blurred = page(["The Kestrel engine burns methane."] * 8).resize((124, 175)).resize((1240, 1754))
+    path = scan(tmp_path / "a.pdf", [page(["A clear page."]), blurred])
+    items = list(read(path, "a.pdf", AUTO))
+    assert document_of(items).content == "A clear page.\n\n\f\f"
+    assert list(document_of(items).metadata["recognised"]["pages"]) == ["1"]
+    assert any("page 2" in str(item) for item in items if isinstance(item, ReadWarning))
+
+
+@pytest.mark.parametrize("turns", [90, 180, 270, 2.5])
+def test_a_page_is_read_however_it_lies(tmp_path: Path, turns: float) -> None:
+    lines = ["The Kestrel engine burns methane and oxygen.", "It first flew on the Heron launcher."] * 3
+    image = page(lines).rotate(turns, expand=True, fillcolor="white")
+    image.save(tmp_path / "a.png")
+    text = document_of(list(read(tmp_path / "a.png", "a.png", AUTO))).content
+    assert " ".join(text.split()) == " ".join(lines)
+
+
+def test_text_in_a_picture_is_marked_in_its_document(tmp_path: Path) -> None:
+    url = f"data:image/png;base64,{b64encode(label('VALVE 42')).decode()}"
+    path = write(tmp_path / "a.html", f"<p>Before.<p><img src='{url}'><p>After.")
+    document = document_of(list(read(path, "a.html", AUTO)))
+    assert document.content == "Before.\n\nText in a picture: VALVE 42\n\nAfter."
+    assert list(document.metadata["recognised"]["pictures"]) == ["1"]
+
+
+def test_a_picture_without_text_changes_nothing(tmp_path: Path) -> None:
+    url = f"data:image/png;base64,{b64encode(label('', 'green')).decode()}"
+    path = write(tmp_path / "a.html", f"<p>Before.<p><img src='{url}'><p>After.")
+    (document,) = (item for item in read(path, "a.html", AUTO) if isinstance(item, Document))
+    (plain,) = read(path, "a.html")
+    assert document == plain
+    Image.new("RGB", (300, 300), "blue").save(tmp_path / "b.png")
+    *_, warning = read(tmp_path / "b.png", "b.png", AUTO)
+    assert isinstance(warning, ReadWarning)
+    assert "no text is recognised in it" in str(warning)
+
+
+def line(text: str, x: float, y: float, width: float = 500.0, height: float = 30.0) -> RecognisedLine:
+    return RecognisedLine(((x, y), (x + width, y), (x + width, y + height), (x, y + height)), text, 0.99)
+
+
+def test_columns_are_read_one_after_the_other() -> None:
+    left = [line(f"The left column goes on in line {number}", 100, 100 + 45 * number) for number in range(10)]
+    right = [line(f"and the right column has its line {number}", 660, 103 + 45 * number) for number in range(10)]
+    mixed = [item for pair in zip(left, right, strict=True) for item in pair]
+    text = " ".join(text_of([page_of_lines(mixed)], {}).split())
+    assert text == " ".join(item.text for item in left + right)
+
+
+def test_tables_have_rows() -> None:
+    rows = [["Part", "Quantity", "Price"], ["Valve", "2", "3.50"], ["Pump", "4", "8.75"], ["Tank", "1", "99.00"]]
+    lines = [
+        line(cell, 100 + 300 * column, 100 + 60 * number, 15.0 * len(cell))
+        for number, row in enumerate(rows)
+        for column, cell in enumerate(row)
+    ]
+    assert "| Valve | 2 | 3.50 |" in text_of([page_of_lines(lines)], {})
+
+
+def test_columns_of_japanese_are_read_from_the_right() -> None:
+    lines = [line(text, 900 - 60 * number, 100, 40, 700) for number, text in enumerate(("吾輩は猫である名前は", "まだ無いどこで生れた"))]
+    assert text_of([page_of_lines(lines[::-1])], {}).strip("\n\f") == "吾輩は猫である名前はまだ無いどこで生れた"

@@ -173,7 +173,7 @@ ALTER TABLE graphrag.llm_batch_requests ALTER COLUMN max_tokens DROP DEFAULT;
 
 -- Where in its document a chunk is; chunks that there are have neither before their document is indexed anew.
 ALTER TABLE graphrag.chunks ADD COLUMN section text, ADD COLUMN page int, ADD COLUMN unfit jsonb, ADD COLUMN concepts bytea,
-    ADD COLUMN is_row boolean NOT NULL DEFAULT false,
+    ADD COLUMN is_row boolean NOT NULL DEFAULT false, ADD COLUMN picture_id bigint,
     DROP CONSTRAINT chunks_extraction_check,
     ADD CONSTRAINT chunks_extraction_check CHECK (extraction IN ('complete', 'repaired', 'cut off', 'stood in'));
 ALTER TABLE graphrag.entities ADD COLUMN row_mention_count int NOT NULL DEFAULT 0;
@@ -195,7 +195,7 @@ CREATE UNIQUE INDEX jobs_corpus_kind_key ON graphrag.jobs (corpus_id, kind) WHER
 ALTER TABLE graphrag.jobs DROP CONSTRAINT jobs_kind_check, DROP CONSTRAINT jobs_document_check;
 ALTER TABLE graphrag.jobs
     ADD COLUMN chunks int4range,
-    ADD CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'pack', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports')),
+    ADD CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'pack', 'optimize', 'summarize', 'describe', 'reembed', 'batch', 'communities', 'reports')),
     ADD CONSTRAINT jobs_document_check CHECK ((document_id IS NOT NULL) = (kind IN ('index', 'embed', 'graph', 'remove'))),
     ADD CONSTRAINT jobs_chunks_check CHECK (CASE kind WHEN 'embed' THEN chunks IS NOT NULL WHEN 'graph' THEN true ELSE chunks IS NULL END);
 DROP INDEX graphrag.jobs_document_key;
@@ -203,7 +203,7 @@ CREATE UNIQUE INDEX jobs_document_key ON graphrag.jobs (document_id) WHERE docum
 DROP INDEX graphrag.jobs_due_idx;
 -- Corpora take turns.
 ALTER TABLE graphrag.jobs
-    ADD COLUMN stage smallint NOT NULL GENERATED ALWAYS AS (CASE WHEN kind IN ('optimize', 'communities', 'reports') THEN 3 WHEN kind IN ('embed', 'graph') THEN 2 ELSE 1 END) STORED,
+    ADD COLUMN stage smallint NOT NULL GENERATED ALWAYS AS (CASE WHEN kind IN ('optimize', 'communities', 'reports') THEN 3 WHEN kind IN ('embed', 'graph', 'describe') THEN 2 ELSE 1 END) STORED,
     ADD COLUMN turn smallint NOT NULL GENERATED ALWAYS AS (CASE kind WHEN 'pack' THEN 0 WHEN 'graph' THEN 2 ELSE 1 END) STORED;
 CREATE INDEX jobs_due_idx ON graphrag.jobs (stage, corpus_id, turn, next_attempt_at, id) WHERE state <> 'failed';
 

@@ -17,7 +17,7 @@ SELECT c.name AS corpus,
 
 COMMENT ON VIEW graphrag.llm_usage IS 'Requests to models by corpus, purpose, model and day, those that failed included. What search() asks is written down by the session''s next ask() or understand() of that corpus.';
 COMMENT ON COLUMN graphrag.llm_usage.corpus IS 'Corpus';
-COMMENT ON COLUMN graphrag.llm_usage.purpose IS 'Role: extract, keywords, relevance, summary, report, answer; or embedding, rerank, check';
+COMMENT ON COLUMN graphrag.llm_usage.purpose IS 'Role: extract, keywords, relevance, summary, report, vision, answer; or embedding, rerank, check';
 COMMENT ON COLUMN graphrag.llm_usage.model IS 'Model';
 COMMENT ON COLUMN graphrag.llm_usage.day IS 'Day, in the session''s time zone';
 COMMENT ON COLUMN graphrag.llm_usage.calls IS 'Requests';

@@ -41,7 +41,7 @@ COMMENT ON COLUMN graphrag.documents.valid_from IS 'Start of validity: as_of (an
 COMMENT ON COLUMN graphrag.documents.valid_to IS 'End of validity: as_of finds no document from then on; null: no bound';
 COMMENT ON COLUMN graphrag.documents.status IS 'pending (text or graph are still to come), indexed, failed (see failed_jobs), or retracted';
 COMMENT ON COLUMN graphrag.documents.error IS 'Last error of a failed document';
-COMMENT ON COLUMN graphrag.documents.content_hash IS 'SHA-256 (hex) of title and content; set by trigger';
+COMMENT ON COLUMN graphrag.documents.content_hash IS 'SHA-256 (hex) of title and content, and of what its pictures say; set by trigger';
 COMMENT ON COLUMN graphrag.documents.indexed_hash IS 'content_hash of the version whose chunks the index holds, which can be found; null: it holds nothing of this row';
 COMMENT ON COLUMN graphrag.documents.created_at IS 'Time of the INSERT';
 COMMENT ON COLUMN graphrag.documents.updated_at IS 'Time of the last change by the application';

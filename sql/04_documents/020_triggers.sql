@@ -1,8 +1,8 @@
 -- What tells versions of a document apart. STABLE as convert_to() is: else it is not inlined, and called for each row.
-CREATE FUNCTION graphrag._content_hash(title text, content text) RETURNS text
+CREATE FUNCTION graphrag._content_hash(title text, content text, pictures_hash text DEFAULT NULL) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(coalesce(title, '') || E'\n' || content, 'UTF8')), 'hex');
+    SELECT pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(coalesce(title, '') || E'\n' || content || coalesce(E'\n' || pictures_hash, ''), 'UTF8')), 'hex');
 END;
 
 -- Whether a document is a row of an attached table: its mentions are made of its metadata, too.
@@ -47,9 +47,9 @@ BEGIN
         END IF;
     END IF;
     -- An indexed_hash that is taken away, or another content_hash, asks for a new look: content that came past this trigger has an old hash.
-    IF TG_OP = 'INSERT' OR (NEW.title, NEW.content) IS DISTINCT FROM (OLD.title, OLD.content)
+    IF TG_OP = 'INSERT' OR (NEW.title, NEW.content, NEW.pictures_hash) IS DISTINCT FROM (OLD.title, OLD.content, OLD.pictures_hash)
        OR (NEW.indexed_hash IS NULL AND OLD.indexed_hash IS NOT NULL) OR NEW.content_hash IS DISTINCT FROM OLD.content_hash THEN
-        NEW.content_hash := graphrag._content_hash(NEW.title, NEW.content);
+        NEW.content_hash := graphrag._content_hash(NEW.title, NEW.content, NEW.pictures_hash);
     ELSE
         NEW.content_hash := OLD.content_hash;
     END IF;
@@ -93,7 +93,8 @@ CREATE FUNCTION graphrag._documents_replicated() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    NEW.content_hash := graphrag._content_hash(NEW.title, NEW.content);
+    NEW.pictures_hash := graphrag._pictures_hash(NEW.id);
+    NEW.content_hash := graphrag._content_hash(NEW.title, NEW.content, NEW.pictures_hash);
     IF TG_OP = 'UPDATE' THEN
         IF (NEW.id, NEW.corpus) IS DISTINCT FROM (OLD.id, OLD.corpus) THEN
             RAISE EXCEPTION 'document % cannot change its id or corpus', OLD.id
@@ -149,6 +150,8 @@ COMMENT ON FUNCTION graphrag._documents_inserted() IS 'Trigger of documents: que
 CREATE FUNCTION graphrag._documents_updated() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_nestloop = off
 AS $$
+DECLARE
+    rewritten_ids bigint[];
 BEGIN
     PERFORM graphrag._requeue_jobs('index', array_agg(n.corpus_id), array_agg(n.id))
        FROM updated_new n
@@ -161,6 +164,14 @@ BEGIN
        FROM updated_new n
        JOIN updated_old o USING (id)
       WHERE n.retracted_at IS NOT NULL AND o.retracted_at IS NULL;
+    -- Pictures are of the content that they came with.
+    SELECT array_agg(n.id) INTO rewritten_ids
+      FROM updated_new n
+      JOIN updated_old o USING (id)
+     WHERE n.pictures_hash IS NOT NULL AND n.content <> o.content;
+    IF rewritten_ids IS NOT NULL THEN
+        DELETE FROM graphrag.pictures p WHERE p.document_id = ANY (rewritten_ids);
+    END IF;
     RETURN NULL;
 END
 $$;
@@ -176,6 +187,7 @@ DECLARE
 BEGIN
     DELETE FROM graphrag.jobs j WHERE j.chunks IS NULL AND j.document_id = ANY (ids);
     DELETE FROM graphrag.imported_extractions i WHERE i.document_id = ANY (ids);
+    DELETE FROM graphrag.pictures p WHERE p.document_id = ANY (ids);
     PERFORM graphrag._requeue_jobs('remove', array_agg(c.corpus_id), array_agg(c.document_id))
        FROM (SELECT DISTINCT k.corpus_id, k.document_id FROM graphrag.chunks k WHERE k.document_id = ANY (ids)) c;
     RETURN NULL;
@@ -191,6 +203,7 @@ AS $$
 BEGIN
     DELETE FROM graphrag.jobs WHERE document_id IS NOT NULL;
     DELETE FROM graphrag.imported_extractions;
+    TRUNCATE graphrag.pictures;
     PERFORM graphrag._requeue_jobs('sweep', array_agg(c.id)) FROM graphrag.corpora c;
     RETURN NULL;
 END

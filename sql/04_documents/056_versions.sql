@@ -42,6 +42,7 @@ BEGIN ATOMIC
         ON CONFLICT (corpus, source_key) DO UPDATE
        SET title = EXCLUDED.title, content = EXCLUDED.content, metadata = EXCLUDED.metadata, valid_from = EXCLUDED.valid_from,
            valid_to = EXCLUDED.valid_to, version_of = EXCLUDED.version_of;
+    SELECT graphrag._copy_pictures(document_ids);
 END;
 
 -- Brings versions to documents that were changed or deleted. says_other: what it says, or that it is said again after a retraction, is

@@ -13,10 +13,10 @@ CREATE TABLE graphrag.jobs (
     last_error      text,
     created_at      timestamptz NOT NULL DEFAULT now(),
     chunks          int4range,
-    stage           smallint    NOT NULL GENERATED ALWAYS AS (CASE WHEN kind IN ('optimize', 'communities', 'reports') THEN 3 WHEN kind IN ('embed', 'graph') THEN 2 ELSE 1 END) STORED,
+    stage           smallint    NOT NULL GENERATED ALWAYS AS (CASE WHEN kind IN ('optimize', 'communities', 'reports') THEN 3 WHEN kind IN ('embed', 'graph', 'describe') THEN 2 ELSE 1 END) STORED,
     turn            smallint    NOT NULL GENERATED ALWAYS AS (CASE kind WHEN 'pack' THEN 0 WHEN 'graph' THEN 2 ELSE 1 END) STORED,
     CONSTRAINT jobs_pkey PRIMARY KEY (id),
-    CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'pack', 'optimize', 'summarize', 'reembed', 'batch', 'communities', 'reports')),
+    CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'pack', 'optimize', 'summarize', 'describe', 'reembed', 'batch', 'communities', 'reports')),
     CONSTRAINT jobs_state_check CHECK (state IN ('pending', 'leased', 'failed')),
     CONSTRAINT jobs_lease_check CHECK ((state = 'leased') = (lease IS NOT NULL)),
     CONSTRAINT jobs_document_check CHECK ((document_id IS NOT NULL) = (kind IN ('index', 'embed', 'graph', 'remove'))),
@@ -41,10 +41,10 @@ SELECT pg_catalog.pg_extension_config_dump('graphrag.jobs_id_seq', '');
 COMMENT ON TABLE graphrag.jobs IS 'Work that waits or failed. Of it a dump has what says that an indexed document is without some vectors; a document is due when its indexed_hash differs from its content_hash.';
 COMMENT ON COLUMN graphrag.jobs.id IS 'Number of the job';
 COMMENT ON COLUMN graphrag.jobs.corpus_id IS 'Corpus the job works for';
-COMMENT ON COLUMN graphrag.jobs.kind IS 'index or remove (a document), embed (vectors of a part of a long document), graph (of a document whose text is searchable already, what a model finds; of a part of a long one, also what is found without), attach (rows of an attached table), sweep (remove what was made of documents that are gone, after TRUNCATE), pack (BM25, while documents wait), optimize (pack BM25, build vector indexes), summarize (descriptions of which there are many), reembed (vectors of another model), batch (requests that go through an endpoint''s batch API), communities (refresh them), reports (write those of communities that changed)';
+COMMENT ON COLUMN graphrag.jobs.kind IS 'index or remove (a document), embed (vectors of a part of a long document), graph (of a document whose text is searchable already, what a model finds; of a part of a long one, also what is found without), attach (rows of an attached table), sweep (remove what was made of documents that are gone, after TRUNCATE), pack (BM25, while documents wait), optimize (pack BM25, build vector indexes), summarize (descriptions of which there are many), describe (pictures, by a model that sees), reembed (vectors of another model), batch (requests that go through an endpoint''s batch API), communities (refresh them), reports (write those of communities that changed)';
 COMMENT ON COLUMN graphrag.jobs.document_id IS 'Document of an index, embed, graph or remove job';
 COMMENT ON COLUMN graphrag.jobs.chunks IS 'Ordinals of the chunks of the part of a long document that the job is for; null: all';
-COMMENT ON COLUMN graphrag.jobs.stage IS 'Texts of all corpora (1) come before their vectors of long documents and their graphs (2), so that what is new is found soon, and these before what is made of a whole corpus (3); within a stage corpora take turns';
+COMMENT ON COLUMN graphrag.jobs.stage IS 'Texts of all corpora (1) come before their vectors of long documents with their pictures, and their graphs (2), so that what is new is found soon, and these before what is made of a whole corpus (3); within a stage corpora take turns';
 COMMENT ON COLUMN graphrag.jobs.turn IS 'Order within the stage of a corpus: packing (0), which is short and makes every search faster, then texts or vectors (1), then graphs (2)';
 COMMENT ON COLUMN graphrag.jobs.payload IS 'What else the job needs to know; raw: the answer of a model that could not be used; faults: how often a fault of a provider or of the server put it off; unembeddable: why the document will be without some vectors; skipped: of reembed and reports, what the model has no vector of; waiting: keys of the requests in llm_batch_requests that it waits for; text: of a graph job, whether the chunks are those of this content and these options, so that the graph alone is missing; removes: whether an index job took the place of a removal, so that the index has what no search may count';
 COMMENT ON COLUMN graphrag.jobs.state IS 'pending, leased (a worker has it), failed (dead letter: retry_failed() queues it again)';

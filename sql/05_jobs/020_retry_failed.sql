@@ -15,6 +15,12 @@ BEGIN
     DELETE FROM graphrag.llm_batch_requests r
      USING graphrag.corpora c
      WHERE c.id = r.corpus_id AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus) AND r.state = 'spoiled';
+    WITH cleared AS (
+        UPDATE graphrag.pictures p SET error = NULL
+          FROM graphrag.corpora c
+         WHERE c.id = p.corpus_id AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus) AND p.error IS NOT NULL
+        RETURNING p.corpus_id)
+    SELECT graphrag._queue_jobs('describe', array_agg(DISTINCT x.corpus_id)) INTO retried FROM cleared x;
     WITH queued AS (
         UPDATE graphrag.jobs j
            SET state = 'pending', attempts = 0, errors = 0, next_attempt_at = now(), payload = j.payload - '{faults,timeouts,unembeddable,skipped}'::text[]

@@ -18,6 +18,7 @@ CREATE TABLE graphrag.chunks (
     unfit        jsonb,
     concepts     bytea,
     is_row       boolean NOT NULL DEFAULT false,
+    picture_id   bigint,
     CONSTRAINT chunks_pkey PRIMARY KEY (id),
     CONSTRAINT chunks_document_ordinal_key UNIQUE (document_id, ordinal),
     CONSTRAINT chunks_corpus_fkey FOREIGN KEY (corpus_id) REFERENCES graphrag.corpora (id),
@@ -48,6 +49,7 @@ COMMENT ON COLUMN graphrag.chunks.page IS 'Page, from 1, of the first character:
 COMMENT ON COLUMN graphrag.chunks.unfit IS 'What a model extracted and the text or the schema has no place for: [{kind, item, reason}], with kept where the graph has it all the same; null: nothing';
 COMMENT ON COLUMN graphrag.chunks.concepts IS 'What NLP finds in a chunk, for walks of hybrid and ppr: where a model read it all concepts, else those that are too weak for entities. 8 bytes of BLAKE2b of the key of each mention, of one concept at most three, ascending; null: not looked for, or none too weak';
 COMMENT ON COLUMN graphrag.chunks.is_row IS 'Whether it is of a row of an attached table, whose mentions are the row''s';
+COMMENT ON COLUMN graphrag.chunks.picture_id IS 'Picture whose words it is of; its offsets go on behind the content. Null: it is of the content';
 
 -- Windows: the unit of dense embedding. They partition the own part of each chunk, so together they partition the document.
 CREATE TABLE graphrag.chunk_windows (

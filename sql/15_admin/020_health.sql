@@ -173,7 +173,7 @@ SELECT 'error', pg_catalog.format('corpus "%s"', k.name),
        pg_catalog.format('of %s sampled chunks, %s have other text than their documents, %s no windows', pg_catalog.count(*),
                          pg_catalog.count(*) FILTER (WHERE s.is_other), pg_catalog.count(*) FILTER (WHERE s.is_bare)),
        'SELECT * FROM graphrag.check(corpus) names all that is wrong; please report it, and index the documents anew.'
-  FROM (SELECT c.corpus_id, c.content <> pg_catalog.substr(d.content, c.start_offset + 1, c.end_offset - c.start_offset) AS is_other,
+  FROM (SELECT c.corpus_id, c.picture_id IS NULL AND c.content <> pg_catalog.substr(d.content, c.start_offset + 1, c.end_offset - c.start_offset) AS is_other,
                c.own_offset < c.end_offset AND NOT EXISTS (SELECT FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id) AS is_bare
           FROM (SELECT x.* FROM graphrag.chunks x
                  WHERE x.id >= (SELECT (pg_catalog.random() * pg_catalog.max(m.id))::bigint FROM graphrag.chunks m) ORDER BY x.id LIMIT 20) c

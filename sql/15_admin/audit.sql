@@ -18,6 +18,8 @@ BEGIN
     SELECT c.id INTO corpus_id FROM graphrag.corpora c WHERE c.name = corpus;
     INSERT INTO graphrag.documents AS d (corpus, source_key, title, content, metadata)
     VALUES (corpus, canary, canary, words, jsonb_build_object('canary', canary)) RETURNING d.id INTO document_id;
+    INSERT INTO graphrag.pictures (document_id, content, alternative_text, caption, recognised_text, description)
+    VALUES (document_id, '\x89504e470d0a1a0a'::bytea || convert_to(canary, 'UTF8'), words, words, words, words);
     UPDATE graphrag.documents d SET status = 'indexed', indexed_hash = d.content_hash, indexed_at = now() WHERE d.id = document_id;
     INSERT INTO graphrag.chunks AS c (corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, tsv, unfit)
     VALUES (corpus_id, document_id, 0, 0, 0, length(words), 'en', words, 6, to_tsvector('pg_catalog.simple', words),
@@ -95,13 +97,16 @@ BEGIN
                                 SELECT format('ROW (%s)::text', string_agg(format('t.%I', a.attname), ', ' ORDER BY a.attnum)) FROM pg_attribute a
                                  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND has_column_privilege(role, c.oid, a.attnum, 'SELECT')),
                                 c.oid::regclass, CASE WHEN k.is_of_corpus THEN format('WHERE t.corpus = %L', corpus) ELSE '' END)
-                           WHEN 'DELETE' THEN format('DELETE FROM %s WHERE corpus = %L', c.oid::regclass, corpus)
-                           ELSE format('UPDATE %s SET title = %L WHERE corpus = %L', c.oid::regclass, 'x', corpus) END AS statement
+                           WHEN 'DELETE' THEN format('DELETE FROM %s WHERE %s', c.oid::regclass, k.condition)
+                           ELSE format('UPDATE %s SET %s = %L WHERE %s', c.oid::regclass, CASE WHEN k.is_of_corpus THEN 'title' ELSE 'caption' END, 'x',
+                                       k.condition) END AS statement
                   FROM pg_class c
                  CROSS JOIN (VALUES ('SELECT'), ('UPDATE'), ('DELETE')) AS p (privilege)
-                 CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'corpus' AND NOT a.attisdropped)) AS k (is_of_corpus)
+                 CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'corpus' AND NOT a.attisdropped) AS is_of_corpus) o
+                 CROSS JOIN LATERAL (SELECT o.is_of_corpus, CASE WHEN o.is_of_corpus THEN format('corpus = %L', corpus)
+                                                                 ELSE format('caption = %L', canary || ' is kept from everybody') END AS condition) k
                  WHERE c.relnamespace IN ('graphrag'::regnamespace, 'graphrag_attached'::regnamespace) AND c.relkind IN ('r', 'v', 'm')
-                   AND (p.privilege = 'SELECT' OR c.oid = 'graphrag.documents'::regclass)
+                   AND (p.privilege = 'SELECT' OR c.oid IN ('graphrag.documents'::regclass, 'graphrag.pictures'::regclass))
                    AND CASE p.privilege WHEN 'DELETE' THEN has_table_privilege(role, c.oid, 'DELETE') ELSE has_any_column_privilege(role, c.oid, p.privilege) END
                  UNION ALL
                 -- What shows texts, in the ways that functions have to ask; by the types of their first arguments where several have one name.

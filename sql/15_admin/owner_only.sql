@@ -39,7 +39,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF NOT (SELECT pg_has_role(e.extowner, 'USAGE') FROM pg_extension AS e WHERE e.extname = 'pg_graphrag') THEN
-        RAISE EXCEPTION 'role "%" may not set status, error, indexed_hash, indexed_at, attached_id or version_of of document "%"', current_user, NEW.source_key
+        RAISE EXCEPTION 'role "%" may not set status, error, indexed_hash, indexed_at, attached_id, version_of or pictures_hash of document "%"', current_user, NEW.source_key
             USING ERRCODE = 'insufficient_privilege',
                   HINT = 'Leave these columns out; workers set them. The owner of the extension indexes documents anew with UPDATE … SET indexed_at = NULL.';
     END IF;
@@ -49,12 +49,12 @@ $$;
 COMMENT ON FUNCTION graphrag._documents_authorize() IS 'Trigger of documents: only the owner says what is indexed';
 CREATE TRIGGER documents_authorize_insert BEFORE INSERT ON graphrag.documents
     FOR EACH ROW WHEN (NEW.indexed_hash IS NOT NULL OR NEW.indexed_at IS NOT NULL OR NEW.status IS DISTINCT FROM 'pending' OR NEW.error IS NOT NULL
-                       OR NEW.version_of IS NOT NULL)
+                       OR NEW.version_of IS NOT NULL OR NEW.pictures_hash IS NOT NULL)
     EXECUTE FUNCTION graphrag._documents_authorize();
 CREATE TRIGGER documents_authorize_update BEFORE UPDATE ON graphrag.documents
     FOR EACH ROW WHEN (NEW.indexed_hash IS DISTINCT FROM OLD.indexed_hash OR NEW.indexed_at IS DISTINCT FROM OLD.indexed_at
                        OR NEW.status IS DISTINCT FROM OLD.status OR NEW.error IS DISTINCT FROM OLD.error OR NEW.attached_id IS DISTINCT FROM OLD.attached_id
-                       OR NEW.version_of IS DISTINCT FROM OLD.version_of)
+                       OR NEW.version_of IS DISTINCT FROM OLD.version_of OR NEW.pictures_hash IS DISTINCT FROM OLD.pictures_hash)
     EXECUTE FUNCTION graphrag._documents_authorize();
 -- The same of attached_id, once in a statement: the rows of attached tables have one, all of them.
 CREATE FUNCTION graphrag._documents_authorize_attached() RETURNS trigger

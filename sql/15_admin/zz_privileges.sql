@@ -55,6 +55,7 @@ GRANT USAGE ON SCHEMA graphrag TO graphrag_member, pg_monitor;
 GRANT SELECT ON TABLE graphrag.documents TO graphrag_reader;
 GRANT SELECT ON
     graphrag.corpora,
+    graphrag.pictures,
     graphrag.granted_corpora,
     graphrag.graph_nodes,
     graphrag.graph_edges,
@@ -119,6 +120,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag._graph_edges_at(text, timestamptz),
     graphrag._graph_nodes_at(text, timestamptz),
     graphrag._may_use(int),
+    graphrag._pictured_documents(),
     graphrag._questions(regclass),
     graphrag._reads_whole(int),
     graphrag._refuse_foreign_code(regclass),
@@ -154,7 +156,11 @@ GRANT INSERT (action, attached_id, relation, source_keys, titles, contents, meta
 GRANT INSERT (action, source, corpus, content_columns, title_column, metadata_columns, keep_documents, key_columns, key_prefix, where_column,
               valid_from_column, valid_to_column, kind, entity_type, alias_columns, reference_type, from_columns, from_table, to_columns, to_table)
     ON graphrag._attach_requests TO PUBLIC;
+-- By row-level security and a trigger, which ask for the right to change the document.
+GRANT INSERT (document_id, place, page, content, width, height, alternative_text, caption, recognised_text, description),
+      UPDATE (place, page, width, height, alternative_text, caption, recognised_text, description), DELETE ON graphrag.pictures TO graphrag_writer;
 GRANT EXECUTE ON FUNCTION
+    graphrag._picture_type(bytea),
     graphrag._refuse_unknown_document(text, text),
     graphrag.retract(text, text, text, timestamptz),
     graphrag.undo_retraction(text, text)

@@ -239,3 +239,50 @@ def the_error(path: Path) -> str:
     assert isinstance(error, ReadError), error
     assert str(path) in str(error)
     return error.reason
+
+
+def drawing(color: int = 0, side: int = 64) -> bytes:
+    """A PNG of one colour."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("RGB", (side, side), (color, 40, 90)).save(file, "PNG")
+    return file.getvalue()
+
+
+def picture_deck(color: int = 1) -> bytes:
+    """A slide deck with a picture on its second slide."""
+    import pptx
+
+    deck, file = pptx.Presentation(), io.BytesIO()
+    for title in ("Agenda", "Launches"):
+        slide = deck.slides.add_slide(deck.slide_layouts[5])
+        slide.shapes.title.text = title
+    slide.shapes.add_picture(io.BytesIO(drawing(color)), 0, 0)
+    deck.save(file)
+    return file.getvalue()
+
+
+def picture_manual(color: int = 2) -> bytes:
+    """A PDF with a page of text and a page that is a picture."""
+    import pypdfium2 as pdfium
+    from PIL import Image
+
+    scan, file = io.BytesIO(), io.BytesIO()
+    page = Image.new("RGB", (400, 500), "white")
+    page.paste(Image.open(io.BytesIO(drawing(color, 300))), (50, 50))
+    page.save(scan, "PDF")
+    manual = pdfium.PdfDocument(pdf([lines(["The pump is serviced each spring.", "Wear gloves."])]))
+    manual.import_pages(pdfium.PdfDocument(scan.getvalue()))
+    manual.save(file)
+    return file.getvalue()
+
+
+def picture_page(color: int = 3) -> bytes:
+    """A web page with a picture in it."""
+    import base64
+
+    data = base64.b64encode(drawing(color)).decode()
+    return f"""<html><head><title>Harbours</title></head><body><h1>Harbours</h1><p>Ships lie here, as the picture shows.</p>
+<figure><img src="data:image/png;base64,{data}" alt="A map"><figcaption>Figure 1: the port</figcaption></figure>
+<p>They leave in the morning.</p></body></html>""".encode()

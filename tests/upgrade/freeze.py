@@ -93,6 +93,11 @@ def fill_default(db: Database) -> None:
     delete(db, "default", "glossary/toast")
     put(db, "default", "glossary/wal_record", LATER, title="WAL record", metadata=metadata)
     work(db)
+    db.execute(
+        "INSERT INTO graphrag.pictures (document_id, content, caption)"
+        " SELECT id, decode('iVBORw0KGgo=', 'base64'), 'A drawing of a checkpoint' FROM graphrag.documents WHERE title = 'Wal'"
+    )
+    work(db)
     db.execute("SELECT graphrag.log_query('what is a checkpoint?', 'default', 'search', 'hybrid', 12.5)")
     db.execute("SELECT graphrag.feedback('what is a checkpoint?', 'good', evidence => ARRAY['glossary/checkpoint'])")
 

@@ -25,6 +25,11 @@ def with_own(metadata: Mapping[str, Any], **own: Any) -> dict[str, Any]:
     return result
 
 
+def place_of(explain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a search says of a picture whose words it found: its number, and its page where it has one."""
+    return {name: explain[name] for name in ("picture", "pages") if name in explain} if "picture" in explain else {}
+
+
 def title_of(metadata: Mapping[str, Any]) -> str | None:
     """Return the title that loaders of a framework put into the metadata of a document."""
     title = metadata.get("title")

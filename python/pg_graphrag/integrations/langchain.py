@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 from pg_graphrag.beside import client as graphrag
 from pg_graphrag.beside.client import AsyncGraphRAG, GraphRAG, SearchResult
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.integrations import title_of, with_own
+from pg_graphrag.integrations import place_of, title_of, with_own
 
 
 class GraphRAGRetriever(BaseRetriever):
@@ -372,6 +372,7 @@ def _found(hit: SearchResult) -> Document:
         document_id=hit.document_id,
         score=hit.score,
         explain=hit.explain,
+        **place_of(hit.explain),
     )
     return Document(id=str(hit.chunk_id), page_content=hit.content, metadata=metadata)
 

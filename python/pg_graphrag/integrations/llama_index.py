@@ -28,7 +28,7 @@ from pg_graphrag.beside.client.hosts import transaction
 from pg_graphrag.beside.client.sql_statements import any_call
 from pg_graphrag.beside.exchange.foreign_documents import parts
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.integrations import with_own
+from pg_graphrag.integrations import place_of, with_own
 from pg_graphrag.integrations.llama_index_vectors import (
     NODE_CONTENT,
     GraphRAGVectorStore,
@@ -148,6 +148,7 @@ class GraphRAGRetriever(BaseRetriever):
 
 def _found(hit: SearchResult) -> NodeWithScore:
     own: dict[str, Any] = {"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id}
+    own |= place_of(hit.explain)
     if hit.relevance is not None:
         own["relevance"] = hit.relevance
     metadata = with_own(_metadata(hit.explain.get("metadata", {})), **own)

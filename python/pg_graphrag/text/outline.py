@@ -144,6 +144,15 @@ class Outline:
         is_deeper = above.start >= first and heading.level > above.level
         return is_deeper and not self._text[above.end : heading.start].strip()
 
+    def page_start(self, page: int | None) -> int:
+        """Return the first character of a page, from 1; of one that the text has not, that of its last."""
+        start = 0
+        for _ in range((page or 1) - 1):
+            if (end := self._text.find(PAGE_END, start)) < 0:
+                break
+            start = end + 1
+        return start
+
     def page(self, start: int) -> int | None:
         """Return the page, from 1, on which a character is; None for a text without pages. `start` must not fall."""
         if not self.has_pages:

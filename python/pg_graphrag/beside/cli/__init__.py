@@ -74,6 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     add_ocr(ingest)
     ingest.add_argument("--by-row", action="store_true", help="make a document of each row of CSV files and workbooks")
     ingest.add_argument(
+        "--pictures", action="store_true", help="keep the pictures of documents too, and read files that are pictures"
+    )
+    ingest.add_argument(
         "--show-skipped", action="store_true", help="name all files that are skipped, not ten of a kind"
     )
     ingest.add_argument(
@@ -263,6 +266,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--waiting", type=positive, default=8, metavar="N", help="more of them, for calls that wait (default: 8)"
     )
+    serve.add_argument("--pictures", action="store_true", help="keep the pictures of files that are uploaded")
     add_ocr(serve)
     serve.add_argument("--max-upload", type=positive, default=32, metavar="MB", help="size of an upload (default: 32)")
     serve.add_argument(

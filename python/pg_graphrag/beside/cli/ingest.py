@@ -17,6 +17,7 @@ from pg_graphrag.beside.cli.status import follow
 from pg_graphrag.beside.cli.terminal import printable
 from pg_graphrag.beside.client import Document, GraphRAG, InsertSummary
 from pg_graphrag.beside.readers import ReadError, ReadOptions, ReadProgress, ReadWarning, walk
+from pg_graphrag.beside.readers.gathered import gathered
 from pg_graphrag.beside.readers.isolated import IsolatedReader
 from pg_graphrag.beside.readers.ocr.installed import ocr_of
 from pg_graphrag.ground.document import batches
@@ -37,9 +38,10 @@ def ingest(args: argparse.Namespace) -> int:
             "--prune deletes what is no longer in a folder, but not every PATH is one",
             hint="Give the folders, or delete documents in SQL: DELETE FROM graphrag.documents WHERE …",
         )
-    options = ReadOptions(args.encoding, args.by_row, ocr=ocr_of(args.ocr, args.ocr_engine), ocr_engine=args.ocr_engine)
+    ocr = ocr_of(args.ocr, args.ocr_engine)
+    options = ReadOptions(args.encoding, args.by_row, pictures=args.pictures, ocr=ocr, ocr_engine=args.ocr_engine)
     with connect(args.url) as connection, IsolatedReader(options) as reader:
-        run = _Ingestion(GraphRAG(connection, args.corpus), args.prefix, reader, options.reads_pictures)
+        run = _Ingestion(GraphRAG(connection, args.corpus), args.prefix, reader, options)
         try:
             for path in args.paths:
                 run.add(Path(path), args.exclude)
@@ -76,9 +78,9 @@ def _check_encoding(name: str) -> None:
 class _Ingestion:
     """Reads files and inserts what they hold, in batches that are each committed: a second run goes on from there."""
 
-    def __init__(self, client: GraphRAG, prefix: str, reader: IsolatedReader, pictures: bool):
+    def __init__(self, client: GraphRAG, prefix: str, reader: IsolatedReader, options: ReadOptions):
         self.prefix = prefix
-        self._reader, self._pictures = reader, pictures
+        self._reader, self._options = reader, options
         self._skipped: dict[str, list[str]] = {}
         self.keys: dict[str, Path] = {}
         self.errors = 0
@@ -88,7 +90,11 @@ class _Ingestion:
 
     def add(self, root: Path, exclude: Sequence[str]) -> None:
         """Insert the documents of a file or folder."""
-        for batch in batches(self._documents(root, exclude)):
+        if self._options.pictures:
+            for document, pictures in self._documents(root, exclude):
+                self._add_one(document, pictures)
+            return
+        for batch in batches(document for document, _ in self._documents(root, exclude)):
             try:
                 self._summary += self._client.insert(batch)
             except _DOCUMENT_ERRORS:
@@ -114,8 +120,8 @@ class _Ingestion:
             )
             self._say(f"skipped {len(names):,} {kind}: {', '.join(shown)}{more}")
 
-    def _documents(self, root: Path, exclude: Sequence[str]) -> Iterator[Document]:
-        for entry in walk.files(root, exclude, self._pictures):
+    def _documents(self, root: Path, exclude: Sequence[str]) -> Iterator[tuple[Document, list[dict[str, Any]]]]:
+        for entry in walk.files(root, exclude, self._options.reads_pictures):
             if isinstance(entry, ReadError):
                 self._fail(str(entry))
                 continue
@@ -127,15 +133,15 @@ class _Ingestion:
             if file in self._files:
                 continue
             self._files.add(file)
-            for document in self._reader.read(path, key):
-                if isinstance(document, ReadError):
-                    self._fail(str(document))
-                elif isinstance(document, ReadWarning):
-                    self._say(str(document))
-                elif isinstance(document, ReadProgress):
-                    self._show(f"{document.path.name}: recognised {document.done:,} of {document.count:,}")
-                elif isinstance(document, Document) and self._is_new(document, path):
-                    yield replace(document, source_key=f"{self.prefix}{document.source_key}")
+            for item in gathered(self._reader.read(path, key)):
+                if isinstance(item, ReadError):
+                    self._fail(str(item))
+                elif isinstance(item, ReadWarning):
+                    self._say(str(item))
+                elif isinstance(item, ReadProgress):
+                    self._show(f"{item.path.name}: recognised {item.done:,} of {item.count:,}")
+                elif self._is_new(item[0], path):
+                    yield replace(item[0], source_key=f"{self.prefix}{item[0].source_key}"), item[1]
 
     def _is_new(self, document: Document, path: Path) -> bool:
         """Keep two documents with one key from replacing each other unnoticed."""
@@ -152,10 +158,18 @@ class _Ingestion:
 
     def _add_one_by_one(self, batch: Sequence[Document]) -> None:
         for document in batch:
-            try:
-                self._summary += self._client.insert(document)
-            except _DOCUMENT_ERRORS as error:
-                self._fail(f"{self.keys[str(document.source_key)]}: {explain(error)}")
+            self._add_one(document, None)
+
+    def _add_one(self, document: Document, pictures: list[dict[str, Any]] | None) -> None:
+        """Insert a document, and make these its pictures, if they are asked for."""
+        key = str(document.source_key)
+        try:
+            self._summary += self._client.insert(document)
+            if pictures is not None:
+                self._client.set_pictures(key, pictures)
+        except _DOCUMENT_ERRORS as error:
+            self._fail(f"{self.keys[key]}: {explain(error)}")
+        self._show()
 
     def _fail(self, message: str) -> None:
         self.errors += 1

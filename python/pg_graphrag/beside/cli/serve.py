@@ -53,6 +53,7 @@ def serve(args: argparse.Namespace) -> int:
         port=args.port,
         origins=tuple(args.origin),
         mcp_rights=args.mcp_tools,
+        pictures=args.pictures,
         connections=args.connections,
         waiting=args.waiting,
         ocr=ocr_of(args.ocr, args.ocr_engine),

@@ -195,6 +195,31 @@ class GraphRAG:
                 summary += execute(connection, sql_statements.insert(self.corpus, batch))
         return summary
 
+    def set_pictures(self, source_key: str, pictures: Iterable[Mapping[str, Any]]) -> int:
+        """Make these the pictures of a document, all in one transaction; return how many are new.
+
+        Pictures that are there already stay, with their descriptions.
+
+        Parameters
+        ----------
+        source_key : str
+            The key of a document that is there.
+        pictures : iterable of mappings
+            The columns of ``graphrag.pictures``: `content` (the bytes of a PNG, JPEG, GIF or WebP, at most 10 MiB), and as far
+            as known place, page, width, height, alternative_text, caption, recognised_text, description.
+
+        Raises
+        ------
+        GraphRAGError
+            02000 where there is no such document; 22023 for a field that there is not.
+        """
+        given = list(pictures)
+        with self._connection() as connection, _atomic(connection):
+            missing = execute(connection, sql_statements.keep_pictures(self.corpus, source_key, given))
+            for number in missing:
+                execute(connection, sql_statements.add_picture(self.corpus, source_key, given[number]))
+        return len(missing)
+
     def delete(self, source_keys: str | Iterable[str]) -> int:
         """Delete documents by ``source_key``, and with them what they said; returns how many there were."""
         return self._run(sql_statements.delete(self.corpus, source_keys))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from psycopg.types.json import Jsonb
@@ -185,6 +186,83 @@ def insert(corpus: str, documents: Sequence[Document]) -> Statement[InsertSummar
             "valid_to": [document.valid_to for document in documents],
         },
         summary,
+    )
+
+
+_PICTURE_COLUMNS = {
+    "place": "int",
+    "page": "int",
+    "alternative_text": "text",
+    "caption": "text",
+    "recognised_text": "text",
+    "description": "text",
+    "width": "int",
+    "height": "int",
+}
+# What a picture that is there already has in common with one that is given.
+_SAME_PICTURE = """
+    p.document_id = d.id AND pg_catalog.sha256(p.content) = g.digest
+    AND (p.place, p.page, p.alternative_text, p.caption, p.recognised_text)
+        IS NOT DISTINCT FROM (g.place, g.page, g.alternative_text, g.caption, g.recognised_text)
+    AND (g.description IS NULL OR g.description IS NOT DISTINCT FROM p.description)
+"""
+
+
+def keep_pictures(corpus: str, source_key: str, pictures: Sequence[Mapping[str, Any]]) -> Statement[list[int]]:
+    """Delete the pictures of a document but those that are given; which of these there are not, by their places.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 for an unknown field; 02000 where there is no such document, when the result is read.
+    """
+    for picture in pictures:
+        if unknown := sorted(set(picture) - {"content", *_PICTURE_COLUMNS}):
+            raise GraphRAGError(
+                f"a picture has no field {unknown[0]!r}",
+                hint=f"Its fields are content, {', '.join(sorted(_PICTURE_COLUMNS))}.",
+            )
+
+    def missing(rows: list[Row]) -> list[int]:
+        if not rows:
+            raise GraphRAGError(
+                f'corpus "{corpus}" has no document "{source_key}"', sqlstate="02000", hint="Insert the document first."
+            )
+        return [number - 1 for (number,) in rows if number is not None]
+
+    given = ", ".join(f"%({name})s::{kind}[]" for name, kind in _PICTURE_COLUMNS.items())
+    return Statement(
+        f"""
+        WITH g AS MATERIALIZED (
+            SELECT * FROM ROWS FROM (unnest(%(digest)s::bytea[], {given})) WITH ORDINALITY
+                       AS g (digest, {", ".join(_PICTURE_COLUMNS)}, number)
+        ), d AS MATERIALIZED (
+            SELECT d.id FROM graphrag.documents d WHERE d.corpus = %(corpus)s AND d.source_key = %(source_key)s
+        ), gone AS (
+            DELETE FROM graphrag.pictures p USING d
+             WHERE p.document_id = d.id AND NOT EXISTS (SELECT FROM g WHERE {_SAME_PICTURE})
+        )
+        SELECT g.number FROM d
+          LEFT JOIN g ON NOT EXISTS (SELECT FROM graphrag.pictures p WHERE {_SAME_PICTURE})
+         ORDER BY 1
+        """,
+        {"corpus": corpus, "source_key": source_key, "digest": [sha256(p["content"]).digest() for p in pictures]}
+        | {name: [picture.get(name) for picture in pictures] for name in _PICTURE_COLUMNS},
+        missing,
+    )
+
+
+def add_picture(corpus: str, source_key: str, picture: Mapping[str, Any]) -> Statement[None]:
+    """Give a document a picture."""
+    names = ["content", *(name for name in _PICTURE_COLUMNS if picture.get(name) is not None)]
+    values = ", ".join(f"%({name})s" for name in names).replace("%(content)s", "%(content)b")
+    return Statement(
+        f"""
+        INSERT INTO graphrag.pictures (document_id, {", ".join(names)})
+        SELECT d.id, {values} FROM graphrag.documents d WHERE d.corpus = %(corpus)s AND d.source_key = %(source_key)s
+        """,
+        {"corpus": corpus, "source_key": source_key} | {name: picture[name] for name in names},
+        _nothing,
     )
 
 

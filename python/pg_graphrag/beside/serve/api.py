@@ -27,6 +27,11 @@ Corpus = Annotated[str | None, Query(max_length=200, description="Corpus; the se
 Number = Annotated[int, Path(ge=1, lt=2**63)]
 Text = Annotated[str, Field(min_length=1, max_length=MAX_QUESTION)]
 MAX_TOP_K = 100
+# What a picture may do where it is opened by itself: nothing. It is not read on behalf of other pages.
+_PICTURE_HEADERS = {"content-security-policy": "default-src 'none'; sandbox", "content-disposition": "inline"}
+_PICTURE_REPLY: dict[int | str, dict[str, Any]] = {
+    200: {"content": {f"image/{kind}": {} for kind in ("png", "jpeg", "gif", "webp")}}
+}
 # Seconds between two looks at the progress.
 _PAUSE = 1.0
 
@@ -289,6 +294,13 @@ def router(service: Service) -> APIRouter:
         )
         return {"offset": offset}
 
+    @api.get("/pictures/{picture_id}", tags=["documents"], responses=_PICTURE_REPLY, response_class=Response)
+    async def picture(caller: Who, picture_id: Number, corpus: Corpus = None) -> Response:
+        """Return a picture of a document: a PNG, JPEG, GIF or WebP."""
+        name = corpus or service.settings.corpus
+        media_type, content = await service.read(caller, corpus, lambda _, c: reading.picture(c, name, picture_id))
+        return Response(content, media_type=media_type, headers=_PICTURE_HEADERS)
+
     @api.post("/documents", tags=["documents"], **_of(replies.Inserted))
     async def insert(caller: Who, request: InsertRequest) -> dict[str, Any]:
         """Insert documents, or replace those of the same key."""
@@ -337,12 +349,15 @@ def router(service: Service) -> APIRouter:
         files: Annotated[list[UploadFile], File(max_length=uploads.MAX_FILES)],
         connection: Request,
         corpus: Corpus = None,
+        pictures: Annotated[
+            bool | None, Query(description="Keep their pictures; the server's own when left out.")
+        ] = None,
     ) -> list[dict[str, Any]]:
         """Insert the documents that files hold; says of each what came of it. Who leaves ends it after the current file."""
         service.require(caller, "insert")
         contents = [uploads.Upload(file.filename or "", await file.read()) for file in files]
         seconds = limits.ask_seconds
-        options = uploads.options_of(service.settings)
+        options = uploads.options_of(service.settings, pictures)
         call = service.call(caller, corpus, lambda rag: uploads.insert(rag, contents, seconds, options), seconds)
         return await while_connected(connection, call)
 

@@ -7,6 +7,7 @@ from pydantic import Field
 # Before Python 3.12 pydantic does not take that of typing.
 from typing_extensions import TypedDict
 
+Picture = Annotated[str | None, Field(description="The picture whose words it is of: read this resource to see it")]
 NextOffset = Annotated[int | None, Field(description="The offset of the next page; null: this is the last")]
 Place = Annotated[
     int | None,
@@ -50,6 +51,7 @@ class Hit(TypedDict):
     length: Annotated[int, Field(description="Characters of the passage")]
     section: Annotated[str | None, Field(description="Headings above it")]
     pages: Annotated[str | None, Field(description='"12" or "12–13"; null: the document has none')]
+    picture: Picture
 
 
 class Hits(TypedDict):
@@ -69,6 +71,7 @@ class Cited(TypedDict):
     chunk_id: int | None
     section: str | None
     pages: str | None
+    picture: Picture
     table: NotRequired[str | None]
     key: NotRequired[str | None]
     offset: Place

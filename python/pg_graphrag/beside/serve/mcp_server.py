@@ -4,11 +4,12 @@ Outputs are small: rows have numbers to go on from, long texts end with the offs
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Annotated, Any, TypeVar, cast
+from urllib.parse import quote
 
 from fastapi.encoders import jsonable_encoder
 from mcp.server.mcpserver import Context, MCPServer
@@ -122,6 +123,7 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
             options: dict[str, Any] = {"offset": offset} if offset else {}
             hits = rag.search(query, mode=mode, top_k=limit + 1, filter=filter, **options)
             places = reading.places(connection, rag.corpus, [(hit.document_id, hit.content) for hit in hits[:limit]])
+            types = reading.picture_types(connection, [hit.explain.get("picture") for hit in hits[:limit]])
             results = [
                 mcp_results.Hit(
                     rank=hit.rank,
@@ -135,6 +137,7 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
                     length=len(hit.content),
                     section=hit.explain.get("section"),
                     pages=hit.explain.get("pages"),
+                    picture=_picture_uri(rag.corpus, hit.explain.get("picture"), types),
                 )
                 for hit, place in zip(hits, places, strict=False)
             ]
@@ -161,8 +164,11 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
             # Of rows of a statement there is no document, of a row of a table no place in one.
             sought = [(citation.document_id, texts.get(citation.chunk_id, "")) for citation in answer.citations]
             places = reading.places(connection, rag.corpus, sought)
+            types = reading.picture_types(connection, [citation.picture for citation in answer.citations])
             citations: Any = [
-                asdict(citation) | {"offset": place, "length": None if place is None else len(text)}
+                asdict(citation)
+                | {"picture": _picture_uri(rag.corpus, citation.picture, types)}
+                | {"offset": place, "length": None if place is None else len(text)}
                 for citation, (_, text), place in zip(answer.citations, sought, places, strict=True)
             ]
             return {"answer": answer.answer, "citations": citations}
@@ -418,6 +424,18 @@ def _add_resources(server: MCPServer[Any], service: Service, who: Who) -> None:
         )
         return str(page["content"])
 
+    def add_pictures(suffix: str) -> None:
+        @server.resource(f"graphrag://{{corpus}}/pictures/{{picture_id}}.{suffix}", mime_type=f"image/{suffix}")
+        async def picture(corpus: str, picture_id: int, ctx: Context[Any, Any]) -> bytes:
+            """A picture of a document."""
+            media_type, content = await resource(ctx, corpus, lambda _, c: reading.picture(c, corpus, picture_id))
+            if media_type != f"image/{suffix}":
+                raise ResourceNotFoundError(f"there is no picture {picture_id}.{suffix}")
+            return bytes(content)
+
+    for suffix in ("png", "jpeg", "gif", "webp"):
+        add_pictures(suffix)
+
 
 def _add_prompts(server: MCPServer[Any]) -> None:
     @server.prompt()
@@ -444,6 +462,11 @@ def _add_prompts(server: MCPServer[Any]) -> None:
             f"Say what the documents{_of(corpus)} are about: main themes, important entities, and what is contested. Use"
             " `context` with mode graph_global first; where there are no reports, search for what the entities suggest."
         )
+
+
+def _picture_uri(corpus: str, number: int | None, types: Mapping[int | None, str]) -> str | None:
+    """Return the resource of a picture; None where the caller sees none of that number."""
+    return f"graphrag://{quote(corpus, safe='')}/pictures/{number}.{types[number]}" if number in types else None
 
 
 def _of(corpus: str) -> str:

@@ -188,6 +188,34 @@ def document(connection: Connection, corpus: str, document_id: int, offset: int,
     return row | {"offset": offset, "next_offset": end if end < row["characters"] else None}
 
 
+def picture(connection: Connection, corpus: str, number: int) -> tuple[str, bytes]:
+    """Return (media type, bytes) of a picture of the corpus. The type is what the bytes begin with.
+
+    Raises
+    ------
+    GraphRAGError
+        02000 when the caller sees no such picture.
+    """
+    records = rows(
+        connection,
+        "SELECT p.media_type, p.content FROM graphrag.pictures p JOIN graphrag.documents d ON d.id = p.document_id"
+        " WHERE d.corpus = %(corpus)s AND p.id = %(number)s",
+        corpus=corpus,
+        number=number,
+    )
+    if not records:
+        raise GraphRAGError(f"there is no picture {number}", sqlstate="02000")
+    return records[0]["media_type"], bytes(records[0]["content"])
+
+
+def picture_types(connection: Connection, numbers: Sequence[int | None]) -> dict[int | None, str]:
+    """Return {number: png, jpeg, gif or webp} of the pictures that the caller sees."""
+    known = [number for number in numbers if number is not None]
+    sql = "SELECT p.id, p.media_type FROM graphrag.pictures p WHERE p.id = ANY (%(numbers)s)"
+    records = rows(connection, sql, numbers=known) if known else []
+    return {row["id"]: row["media_type"].removeprefix("image/") for row in records}
+
+
 def keys(connection: Connection, corpus: str, numbers: Sequence[int]) -> list[str]:
     """Return the keys of the documents of these numbers that the caller sees."""
     records = rows(

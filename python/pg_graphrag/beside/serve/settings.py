@@ -52,6 +52,8 @@ class Settings:
         Addresses under which a reverse proxy shows it, such as ``https://rag.example.com``.
     mcp_rights : frozenset of str
         Which of `RIGHTS` MCP offers tools for. A caller needs them too.
+    pictures : bool
+        Whether the pictures of files that are uploaded are kept.
     connections, waiting : int
         Connections to the database, at most, and more of them for calls that wait for a model.
     ocr, ocr_engine : str
@@ -64,6 +66,7 @@ class Settings:
     port: int = 8765
     origins: tuple[str, ...] = ()
     mcp_rights: frozenset[str] = frozenset()
+    pictures: bool = False
     connections: int = 8
     waiting: int = 8
     ocr: str = "never"

@@ -13,6 +13,7 @@ import psycopg
 
 from pg_graphrag.beside.client import Document, GraphRAG
 from pg_graphrag.beside.readers import SUFFIXES, ReadError, ReadOptions, ReadWarning
+from pg_graphrag.beside.readers.gathered import gathered
 from pg_graphrag.beside.readers.isolated import IsolatedReader
 from pg_graphrag.beside.serve.http_errors import refusal
 from pg_graphrag.beside.serve.settings import Settings
@@ -53,9 +54,10 @@ def key_of(name: str) -> str:
     return key
 
 
-def options_of(settings: Settings) -> ReadOptions:
-    """Return how uploads are read."""
-    return ReadOptions(ocr=settings.ocr, ocr_engine=settings.ocr_engine)
+def options_of(settings: Settings, pictures: bool | None = None) -> ReadOptions:
+    """Return how uploads are read; `pictures`: whether theirs are kept, None: as the server is set."""
+    keeps = settings.pictures if pictures is None else pictures
+    return ReadOptions(pictures=keeps, ocr=settings.ocr, ocr_engine=settings.ocr_engine)
 
 
 def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float, options: ReadOptions) -> list[dict[str, Any]]:
@@ -71,10 +73,12 @@ def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float, options: Re
         tempfile.TemporaryDirectory(prefix="pg_graphrag-") as folder,
         IsolatedReader(options, _SECONDS, _MEMORY) as reader,
     ):
-        return [_insert_one(rag, upload, Path(folder), reader, deadline) for upload in uploads]
+        return [_insert_one(rag, upload, Path(folder), reader, deadline, options.pictures) for upload in uploads]
 
 
-def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedReader, deadline: float) -> dict[str, Any]:
+def _insert_one(
+    rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedReader, deadline: float, keeps_pictures: bool
+) -> dict[str, Any]:
     if time.monotonic() >= deadline:
         raise GraphRAGError(
             f"the upload ended before {upload.name[:100]!r}: the request took too long",
@@ -92,7 +96,8 @@ def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedRea
     # The time of the upload is none of the document's: the same file again would change it.
     os.utime(path, (0, 0))
     try:
-        for batch in batches(_documents(reader, path, key, result["errors"], deadline)):
+        pictures: dict[str | None, list[dict[str, Any]]] = {}
+        for batch in batches(_documents(reader, path, key, result["errors"], deadline, pictures)):
             try:
                 summary = rag.insert(batch)
             except psycopg.errors.QueryCanceled:
@@ -102,23 +107,41 @@ def _insert_one(rag: GraphRAG, upload: Upload, folder: Path, reader: IsolatedRea
                 continue
             for name in ("inserted", "updated", "unchanged"):
                 result[name] += getattr(summary, name)
+        for source_key, given in pictures.items() if keeps_pictures else ():
+            try:
+                rag.set_pictures(str(source_key), given)
+            except psycopg.errors.QueryCanceled:
+                raise
+            except (psycopg.Error, GraphRAGError) as error:
+                result["errors"].append(refusal(error).message)
     finally:
         with suppress(OSError):
             path.unlink()
     return result
 
 
-def _documents(reader: IsolatedReader, path: Path, key: str, errors: list[str], deadline: float) -> Iterator[Document]:
-    keys: set[str | None] = set()
-    for item in reader.read(path, key, deadline - time.monotonic()):
-        if isinstance(item, Document) and item.source_key in keys:
-            errors.append(f'{key}: more than one of its lines has the key "{item.source_key}"; the first is taken')
-        elif isinstance(item, Document):
-            keys.add(item.source_key)
-            metadata = dict(item.metadata)
+def _documents(
+    reader: IsolatedReader,
+    path: Path,
+    key: str,
+    errors: list[str],
+    deadline: float,
+    pictures_by_key: dict[str | None, list[dict[str, Any]]],
+) -> Iterator[Document]:
+    """Yield the documents of a file; their pictures are added to `pictures_by_key`."""
+    for item in gathered(reader.read(path, key, deadline - time.monotonic())):
+        if isinstance(item, tuple):
+            document, pictures = item
+            if document.source_key in pictures_by_key:
+                errors.append(
+                    f'{key}: more than one of its lines has the key "{document.source_key}"; the first is taken'
+                )
+                continue
+            pictures_by_key[document.source_key] = pictures
+            metadata = dict(document.metadata)
             if str(metadata.get("modified", "")).startswith(_NO_TIME):
                 del metadata["modified"]
-            yield replace(item, metadata=metadata)
+            yield replace(document, metadata=metadata)
         elif isinstance(item, ReadError | ReadWarning):
             reason = str(item).replace(str(path), key)
             errors.append(reason if isinstance(item, ReadError) else f"warning: {reason}")

@@ -110,7 +110,8 @@ class ImportedDocument:
 
     def add_to(self, draft: DocumentDraft, count: Callable[[str], int], read: object) -> None:
         """Add the mentions and claims to a draft with the chunks of `spans`."""
-        for chunk, entry in zip(draft.chunks, self.chunks, strict=True):
+        of_content = [chunk for chunk in draft.chunks if chunk.picture_id is None]
+        for chunk, entry in zip(of_content, self.chunks, strict=True):
             add_mentions(chunk, _extraction(entry), count)
 
 

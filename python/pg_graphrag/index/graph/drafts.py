@@ -95,7 +95,8 @@ class ChunkDraft:
     """One chunk; offsets are characters of the document's content. Keys of `relationships` are sorted pairs.
 
     `weak`: {key of a concept that is no entity by one mention: its mentions here}. `concepts`: digests of keys, for walks.
-    `section`: path of the headings above it; `page`: that of its first character, from 1.
+    `section`: path of the headings above it; `page`: that of its first character, from 1. `picture_id`: whose words it
+    is of; such chunks go on behind the content.
     """
 
     ordinal: int
@@ -116,6 +117,7 @@ class ChunkDraft:
     concepts: bytes | None = None
     section: str | None = None
     page: int | None = None
+    picture_id: int | None = None
 
     def text(self, start: int, end: int) -> str:
         """Return a stretch of the chunk, by characters of the document's content."""

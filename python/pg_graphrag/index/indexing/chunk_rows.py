@@ -24,7 +24,7 @@ LAST_ORDINAL = 2**31 - 1
 
 _CHUNKS = """
 SELECT c.document_id, c.id, c.ordinal, c.start_offset, c.own_offset, c.end_offset, c.language, c.content, c.token_count,
-       c.section, c.page,
+       c.section, c.page, c.picture_id,
        ARRAY(SELECT w.start_offset FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id ORDER BY w.ordinal) AS starts,
        ARRAY(SELECT w.end_offset FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id ORDER BY w.ordinal) AS ends
   FROM graphrag.chunks c
@@ -41,19 +41,20 @@ SELECT u.id
 """
 _SAME = """
 SELECT pg_catalog.count(*) AS chunks
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-       AS u (ordinal, start_offset, own_offset, end_offset, language, content, token_count, section, page, config, lexical,
-             windows)
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+       AS u (ordinal, start_offset, own_offset, end_offset, language, content, token_count, section, page, picture_id, config,
+             lexical, windows)
   JOIN graphrag.chunks c ON c.document_id = $1 AND c.ordinal = u.ordinal
    AND (c.start_offset, c.own_offset, c.end_offset) = (u.start_offset, u.own_offset, u.end_offset)
-   AND (c.language, c.token_count, c.section, c.page) IS NOT DISTINCT FROM (u.language, u.token_count, u.section, u.page)
+   AND (c.language, c.token_count, c.section, c.page, c.picture_id)
+       IS NOT DISTINCT FROM (u.language, u.token_count, u.section, u.page, u.picture_id)
    AND c.content = u.content COLLATE "C"
    AND c.tsv = pg_catalog.to_tsvector(u.config::regconfig, u.lexical)
    AND u.windows = coalesce((SELECT pg_catalog.string_agg(pg_catalog.concat(w.start_offset, '-', w.end_offset), ' '
                                                           ORDER BY w.ordinal)
                                FROM graphrag.chunk_windows w WHERE w.chunk_id = c.id), '')
 """
-_SAME_TYPES = ["int8", *["int4[]"] * 4, *["text[]"] * 2, "int4[]", "text[]", "int4[]", *["text[]"] * 3]
+_SAME_TYPES = ["int8", *["int4[]"] * 4, *["text[]"] * 2, "int4[]", "text[]", "int4[]", "int8[]", *["text[]"] * 3]
 
 
 def stored_drafts(
@@ -78,6 +79,7 @@ def stored_drafts(
                 windows=list(zip(row["starts"], row["ends"], strict=True)),
                 section=row["section"],
                 page=row["page"],
+                picture_id=row["picture_id"],
             )
         )
     return list(drafts.values())
@@ -116,6 +118,7 @@ def is_stored(db: Database, draft: DocumentDraft) -> bool:
             [chunk.token_count for chunk in part],
             [chunk.section for chunk in part],
             [chunk.page for chunk in part],
+            [chunk.picture_id for chunk in part],
             [config(chunk) for chunk in part],
             [chunk.lexical for chunk in part],
             [" ".join(f"{start}-{end}" for start, end in chunk.windows) for chunk in part],
@@ -168,16 +171,16 @@ def remove_chunks(db: Database, corpus: Corpus, document_ids: list[int], change:
 
 _INSERT_CHUNKS = """
 INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language,
-                             content, token_count, tsv, extraction, section, page, unfit, concepts, is_row)
+                             content, token_count, tsv, extraction, section, page, unfit, concepts, is_row, picture_id)
 SELECT u.id, $1, u.document_id, u.ordinal, u.start_offset, u.own_offset, u.end_offset, u.language, u.content,
        u.token_count, pg_catalog.to_tsvector(u.config::regconfig, u.lexical), u.extraction, u.section, u.page, u.unfit::jsonb,
-       u.concepts, u.is_row
-  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+       u.concepts, u.is_row, u.picture_id
+  FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
        AS u (id, document_id, ordinal, start_offset, own_offset, end_offset, language, content, token_count, config,
-             lexical, extraction, section, page, unfit, concepts, is_row)
+             lexical, extraction, section, page, unfit, concepts, is_row, picture_id)
 """
 _CHUNK_TYPES = ["int4", *["int8[]"] * 2, *["int4[]"] * 4, *["text[]"] * 2, "int4[]", *["text[]"] * 4, "int4[]"]
-_CHUNK_TYPES += ["text[]", "bytea[]", "bool[]"]
+_CHUNK_TYPES += ["text[]", "bytea[]", "bool[]", "int8[]"]
 
 
 def insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft]) -> list[list[int]]:
@@ -189,7 +192,7 @@ def insert_chunks(db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft])
         for chunk_id, (draft, p) in part:
             place = (chunk_id, draft.id, p.ordinal, p.start, p.own_start, p.end)
             text = (p.language, p.content, p.token_count, config(p), p.lexical, p.extraction)
-            rows.append((*place, *text, p.section, p.page, unfit_json(p), p.concepts, draft.is_row))
+            rows.append((*place, *text, p.section, p.page, unfit_json(p), p.concepts, draft.is_row, p.picture_id))
         db.query(_INSERT_CHUNKS, _CHUNK_TYPES, [corpus.id, *columns(rows)])
         _store_overflow(db, {chunk_id: piece for chunk_id, (_, piece) in part})
         db.query(

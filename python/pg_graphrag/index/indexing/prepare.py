@@ -29,6 +29,7 @@ from pg_graphrag.index.indexing.entity_keys import (
     is_stem,
     usages_of,
 )
+from pg_graphrag.index.indexing.picture_chunks import DuePicture, picture_pieces
 from pg_graphrag.llm.embedding.name_tagger import TermScores
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.chunks import Chunk, chunk, windows
@@ -161,6 +162,7 @@ def draft(
     tokenizer: Tokenizer,
     spans: Iterable[Chunk] | None = None,
     *,
+    pictures: Sequence[DuePicture] = (),
     is_long: bool = False,
 ) -> Iterator[DocumentDraft | None]:
     """Yield None after each chunk (a place to poll for cancel), then the draft without mentions and vectors.
@@ -168,40 +170,62 @@ def draft(
     White space alone makes no chunk: such a document is indexed and empty. `spans` gives the chunks of a document that brings its
     mentions. The graph of one that `is_long` comes in parts.
     """
-    chunks = []
-    if content.strip() and not content.isspace():
-        cut = chunk(content, tokenizer, options.chunk_token_size, options.chunk_overlap) if spans is None else spans
-        outline = Outline(content, title)
-        for piece in cut:
-            text = content[piece.start : piece.end]
-            language = detect(text) if options.language == "auto" else options.language
-            section = outline.section(piece.own_start, piece.end)
-            head = PATH_JOINT.join(part for part in (title, section) if part)
-            chunk_draft = ChunkDraft(
+    chunks: list[ChunkDraft] = []
+
+    def add(text: str, base: int, piece: Chunk, section: str | None, page: int | None, picture: int | None) -> None:
+        own_text = text[piece.start - base : piece.end - base]
+        language = detect(own_text) if options.language == "auto" else options.language
+        head = PATH_JOINT.join(part for part in (title, section) if part)
+        spans_of = windows(text, piece.own_start - base, piece.end - base, language)
+        chunks.append(
+            ChunkDraft(
                 ordinal=piece.ordinal,
                 start=piece.start,
                 own_start=piece.own_start,
                 end=piece.end,
                 language=language,
-                content=text,
-                lexical=lexical(f"{head}\n{text}" if head else text, language),
+                content=own_text,
+                lexical=lexical(f"{head}\n{own_text}" if head else own_text, language),
                 token_count=piece.token_count,
-                windows=windows(content, piece.own_start, piece.end, language),
+                windows=[(base + start, base + end) for start, end in spans_of],
                 section=section,
-                page=outline.page(piece.start),
+                page=page,
+                picture_id=picture,
             )
-            chunks.append(chunk_draft)
+        )
+
+    outline = Outline(content, title)
+    if content.strip() and not content.isspace():
+        cut = chunk(content, tokenizer, options.chunk_token_size, options.chunk_overlap) if spans is None else spans
+        for piece in cut:
+            add(content, 0, piece, outline.section(piece.own_start, piece.end), outline.page(piece.start), None)
             yield None
+    for picture, base, piece in picture_pieces(pictures, len(content), len(chunks), options, tokenizer):
+        place = outline.page_start(picture.page) if picture.place is None else min(picture.place, len(content))
+        page = outline.page(place) if picture.page is None else picture.page
+        add(picture.text, base, piece, outline.section(place, place + 1), page, picture.id)
+        yield None
     if is_long and chunks:
         yield DocumentDraft(document_id, content_hash, title, chunks, [], lacks_graph=True, is_long=True)
     else:
         yield DocumentDraft(document_id, content_hash, title, chunks, window_texts(title, chunks))
 
 
-def own_proses(chunk_drafts: Sequence[ChunkDraft], text: str) -> Iterator[str]:
-    """Yield the own text of each chunk with blanks for what is no prose; `text` begins with the first of them."""
-    clean, start = prose(text), chunk_drafts[0].start
-    return (clean[draft.own_start - start : draft.end - start] for draft in chunk_drafts)
+def own_proses(chunk_drafts: Sequence[ChunkDraft]) -> Iterator[str]:
+    """Yield the own text of each chunk with blanks for what is no prose.
+
+    Chunks of the content, which follow each other, are read together; those of pictures each by itself.
+    """
+    of_content = [draft for draft in chunk_drafts if draft.picture_id is None]
+    texts = [
+        draft.content if draft is of_content[0] else draft.text(draft.own_start, draft.end) for draft in of_content
+    ]
+    clean, start = prose("".join(texts)), of_content[0].start if of_content else 0
+    for draft in chunk_drafts:
+        if draft.picture_id is None:
+            yield clean[draft.own_start - start : draft.end - start]
+        else:
+            yield prose(draft.text(draft.own_start, draft.end))
 
 
 def window_head(title: str | None, chunk: ChunkDraft) -> str:

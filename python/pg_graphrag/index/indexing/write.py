@@ -36,6 +36,10 @@ DELETE FROM graphrag.imported_extractions i
  WHERE i.document_id = ANY ($1)
    AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = i.document_id AND d.content_hash = i.content_hash)
 """
+_HAS_DUE_PICTURES = (
+    "SELECT EXISTS (SELECT FROM graphrag.pictures p"
+    " WHERE p.document_id = ANY ($1) AND p.description IS NULL AND p.error IS NULL)"
+)
 
 
 def write_documents(
@@ -106,6 +110,8 @@ def write_documents(
         if draft.is_long:
             queue_parts(db, corpus, draft)
     db.query(_FORGET_IMPORTED, ["int8[]"], [affected])
+    if corpus.options.llm.has("vision") and db.value(_HAS_DUE_PICTURES, ["int8[]"], [affected]):
+        queue(db, "describe", corpus.id)
     # Not where the graph is still to come: communities of half a graph, and their reports, would be paid twice.
     if corpus.options.communities.automatic and not (ready and all(draft.lacks_graph for draft in ready)):
         queue_refresh(db, corpus.id)

@@ -72,6 +72,7 @@ class Chunk(Base):
     unfit: Mapped[Json | None]
     concepts: Mapped[bytes | None]
     is_row: Mapped[bool]
+    picture_id: Mapped[BigInt | None]
 
     windows: Mapped[list["ChunkWindow"]] = orm.relationship(
         primaryjoin=lambda: Chunk.id == foreign(remote(ChunkWindow.chunk_id)),
@@ -268,6 +269,7 @@ class Document(Base):
     updated_at: Mapped[datetime] = mapped_column(server_default=FetchedValue(), server_onupdate=FetchedValue())
     indexed_at: Mapped[datetime | None]
     attached_id: Mapped[int | None]
+    pictures_hash: Mapped[str | None]
     retracted_at: Mapped[datetime | None]
     retraction_reason: Mapped[str | None]
     version_of: Mapped[BigInt | None]
@@ -628,6 +630,30 @@ class ModelUsage(Base):
     p95_ms: Mapped[float]
 
 
+class Picture(Base):
+    """Pictures of documents. INSERT, UPDATE and DELETE are the interface; what their words say is found as the
+    document's text is. They go with the document and with its content.
+    """
+
+    __tablename__ = "pictures"
+
+    id: Mapped[BigIntKey]
+    corpus_id: Mapped[int]
+    document_id: Mapped[BigInt]
+    place: Mapped[int | None]
+    page: Mapped[int | None]
+    media_type: Mapped[str]
+    content: Mapped[bytes]
+    width: Mapped[int | None]
+    height: Mapped[int | None]
+    alternative_text: Mapped[str | None]
+    caption: Mapped[str | None]
+    recognised_text: Mapped[str | None]
+    description: Mapped[str | None]
+    error: Mapped[str | None]
+    document_key: Mapped[str] = mapped_column(Computed("(document_id)::text", persisted=True))
+
+
 class QueryStats(Base):
     """View. Questions in the query log, by corpus and mode."""
 
@@ -810,6 +836,7 @@ __all__ = [
     "GraphNode",
     "IndexingProgress",
     "ModelUsage",
+    "Picture",
     "QueryStats",
     "Relationship",
     "RelationshipMention",

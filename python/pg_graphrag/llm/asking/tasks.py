@@ -27,6 +27,7 @@ from pg_graphrag.llm.endpoints.requests import (
     BYTES_PER_TOKEN,
     STRING,
     ChatRequest,
+    Picture,
     list_of,
     object_of,
     reply_of,
@@ -73,6 +74,7 @@ _MISSING_IN_JSON = _MISSING | {
 }
 # What follows the question where the asker says more than the form of the answer, and where the answer is to be JSON.
 _INSTRUCTIONS = "\n\nThe asker's own instructions, which hold as far as the rules allow them:\n{instructions}"
+_PICTURES = "\n\nPictures of the documents follow, in this order of their numbers: {numbers}. Cite them by these."
 _IN_JSON = """
 
 Reply with one JSON object alone: {{"sources": [numbers of the documents that the answer is from], "answer": the answer}}. \
@@ -132,6 +134,9 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
     if schema is not None:
         last += _IN_JSON.format(form=_described(schema))
     reminders = _MISSING if schema is None else _MISSING_IN_JSON
+    shown = arguments.get("pictures") or ()
+    if shown:
+        last += _PICTURES.format(numbers=", ".join(f"[{picture['number']}]" for picture in shown))
     if missing := reminders.get(str(arguments.get("missing"))):
         last += f"\n\n{missing.format(not_found=not_found)}"
     system = prompts.render(options.prompts, prompt, boundary=boundary, not_found=not_found)
@@ -151,6 +156,7 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
             parse,
             _with_sources(schema) if schema else None,
             max_tokens=_answer_tokens(form, context, arguments.get("max_tokens")),
+            pictures=tuple(Picture(picture["media_type"], picture["base64"]) for picture in shown),
         ),
         prompt,
         arguments,

@@ -224,13 +224,15 @@ class Gateway:
 
     def batches(self, request: Request) -> bool:
         """Whether a request goes through the endpoint's batch API, where nobody waits for it."""
-        return self.collector is not None and self.endpoint_of(request)[0].provider.batch
+        if self.collector is None or (isinstance(request, ChatRequest) and request.pictures):
+            return False
+        return self.endpoint_of(request)[0].provider.batch
 
     def cache_key(self, request: Request) -> str | None:
         """Return the key of a request's reply; None where each is sent."""
         if not isinstance(request, ChatRequest):
             return None
-        return cache_key(self._names(request)[1], request.messages, request.retry, request.variant)
+        return cache_key(self._names(request)[1], request.messages, request.retry, request.whole_variant)
 
     @property
     def is_late(self) -> bool:
@@ -272,6 +274,7 @@ class Gateway:
             request.retry,
             seconds,
             first,
+            pictures=request.pictures,
             is_llama_cpp=sending.habits is not None and sending.habits.has(IS_LLAMA_CPP),
         )
 

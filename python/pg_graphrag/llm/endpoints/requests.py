@@ -1,7 +1,8 @@
 """Requests to models, the tasks that make them, and the schemas of their replies."""
 
+import hashlib
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from pg_graphrag.llm.endpoints.faults import Waiting
@@ -16,8 +17,23 @@ BYTES_PER_TOKEN = 4
 RETRY_TEMPERATURE = 0.3
 # Output tokens of a request that does not say how many.
 MAX_TOKENS = 4000
+# Tokens that a picture counts as before an endpoint has counted them.
+PICTURE_TOKENS = 1000
 # A text that no endpoint stumbles over; time for what it is sent for, and output tokens, where another text had a fault.
 PROBE, PROBE_SECONDS, PROBE_TOKENS = "text", 20.0, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that a model is shown: its media type, and its bytes in Base64."""
+
+    media_type: str
+    base64: str = field(repr=False)
+
+    @property
+    def part(self) -> dict[str, Any]:
+        """The part of a message that shows it."""
+        return {"type": "image_url", "image_url": {"url": f"data:{self.media_type};base64,{self.base64}"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +44,7 @@ class ChatRequest:
     the option that names provider and model, and what accounting calls it. `max_tokens` is the limit of the answer. `retry`:
     how often the same was asked before; then it is asked otherwise. `blames_endpoint`: whether silence counts against the
     endpoint, not the item. `variant`: what makes it another request than one with the same messages. `asked_tokens`: the limit
-    that an asker gave, which no option raises.
+    that an asker gave, which no option raises. `pictures` are shown with the last message.
     """
 
     role: str
@@ -41,6 +57,12 @@ class ChatRequest:
     blames_endpoint: bool = True
     variant: str = ""
     asked_tokens: int | None = None
+    pictures: tuple[Picture, ...] = ()
+
+    @property
+    def whole_variant(self) -> str:
+        """`variant`, and what tells its pictures from others."""
+        return self.variant + "".join(hashlib.sha256(picture.base64.encode()).hexdigest() for picture in self.pictures)
 
     @property
     def purpose(self) -> str:
@@ -148,8 +170,12 @@ def estimated_tokens(request: Request) -> int:
     """Return an estimate of a request's tokens: a quarter of its bytes."""
     if isinstance(request, ModelsRequest):
         return 0
-    texts = [m["content"] for m in request.messages] if isinstance(request, ChatRequest) else list(request.texts)
-    return sum(len(text.encode()) for text in texts) // BYTES_PER_TOKEN + 1
+    texts, pictures = list[str](), 0
+    if isinstance(request, ChatRequest):
+        texts, pictures = [message["content"] for message in request.messages], len(request.pictures)
+    else:
+        texts = list(request.texts)
+    return PICTURE_TOKENS * pictures + sum(len(text.encode()) for text in texts) // BYTES_PER_TOKEN + 1
 
 
 def count_tokens(api_count: Any, text: str) -> int:

@@ -16,7 +16,7 @@ from pg_graphrag.llm.endpoints.faults import ItemFault, PromptCut, ProviderFault
 from pg_graphrag.llm.endpoints.providers import Provider
 from pg_graphrag.llm.endpoints.refusals import SCHEMA_BOUNDS, SCHEMA_FIELDS
 from pg_graphrag.llm.endpoints.repetition import RepetitionWatch, repetition
-from pg_graphrag.llm.endpoints.requests import ASKERS_SCHEMA, MAX_TOKENS, count_tokens, without_bounds
+from pg_graphrag.llm.endpoints.requests import ASKERS_SCHEMA, MAX_TOKENS, Picture, count_tokens, without_bounds
 from pg_graphrag.llm.endpoints.transport import (
     MAX_REPLY_BYTES,
     FieldRefused,
@@ -96,6 +96,8 @@ class Call:
     seconds: float | None = None
     # Time until the answer begins, where it is less.
     first: float | None = None
+    # Shown with the last message.
+    pictures: Sequence[Picture] = ()
     # Whether the server is known to be llama.cpp's, which can be told to notice that nobody waits.
     is_llama_cpp: bool = False
 
@@ -202,7 +204,11 @@ def chat_body(
     provider: Provider, call: Call, refused: frozenset[str] = frozenset(), stream: bool = False
 ) -> dict[str, Any]:
     """Return the body of a chat request, without the fields that its model refuses."""
-    body: dict[str, Any] = {"model": call.model, "messages": list(call.messages), "temperature": call.temperature}
+    messages: list[dict[str, Any]] = list(call.messages)
+    if call.pictures:
+        parts = [{"type": "text", "text": messages[-1]["content"]}, *(picture.part for picture in call.pictures)]
+        messages[-1] = messages[-1] | {"content": parts}
+    body: dict[str, Any] = {"model": call.model, "messages": messages, "temperature": call.temperature}
     if call.retry:
         body["frequency_penalty"] = RETRY_PENALTY
     limit = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"

@@ -10,7 +10,7 @@ from pg_graphrag.server import Database
 from pg_graphrag.server.caches import shared_arrays
 from pg_graphrag.server.corpus.corpora import Corpus, find
 from pg_graphrag.server.corpus.options import PINNED, Options, changed_options, parse, reindexes
-from pg_graphrag.server.queue import queue_refresh, requeue_documents
+from pg_graphrag.server.queue import queue, queue_refresh, requeue_documents
 
 
 def create(db: Database, name: str | None, options: str | None) -> int:
@@ -48,6 +48,18 @@ def clone(db: Database, name: str | None, new_name: str | None, options: str | N
         " retracted_at, retraction_reason)"
         " SELECT $2, d.source_key, d.title, d.content, d.metadata, d.valid_from, d.valid_to, d.retracted_at, d.retraction_reason"
         "   FROM graphrag.documents d WHERE d.corpus_id = $1 ORDER BY d.id",
+        ["int4", "text"],
+        [corpus.id, new_name],
+    )
+    db.query(
+        "INSERT INTO graphrag.pictures (document_id, place, page, content, width, height, alternative_text, caption,"
+        " recognised_text, description)"
+        " SELECT n.id, p.place, p.page, p.content, p.width, p.height, p.alternative_text, p.caption, p.recognised_text,"
+        "        p.description"
+        "   FROM graphrag.documents d"
+        "   JOIN graphrag.pictures p ON p.document_id = d.id"
+        "   JOIN graphrag.documents n ON n.corpus = $2 AND n.source_key = d.source_key"
+        "  WHERE d.corpus_id = $1 ORDER BY p.id",
         ["int4", "text"],
         [corpus.id, new_name],
     )
@@ -125,6 +137,8 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
         queue_refresh(db, corpus.id)
     if new.llm.has("summary") and not corpus.options.llm.has("summary"):
         queue_summaries(db, corpus.id)
+    if new.llm.has("vision"):
+        queue(db, "describe", corpus.id)
     if reindexes(corpus.options, new):
         db.query(
             "UPDATE graphrag.documents SET indexed_at = NULL, status = 'pending', error = NULL"
@@ -196,6 +210,7 @@ _OPEN = (
 _DROP = (
     "SELECT graphrag._detach_all($1)",
     "DELETE FROM graphrag.documents WHERE corpus_id = $1",
+    "DELETE FROM graphrag.pictures WHERE corpus_id = $1",
     "DELETE FROM graphrag.jobs WHERE corpus_id = $1",
     "DELETE FROM graphrag.relationship_mentions WHERE corpus_id = $1",
     "DELETE FROM graphrag.entity_mentions WHERE corpus_id = $1",

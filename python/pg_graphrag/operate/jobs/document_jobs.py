@@ -21,6 +21,7 @@ from pg_graphrag.index.indexing.item_vectors import (
     write_with_vectors,
 )
 from pg_graphrag.index.indexing.outcomes import end_where_full, settle
+from pg_graphrag.index.indexing.picture_chunks import DuePicture, due_pictures
 from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, draft, own_proses
 from pg_graphrag.index.indexing.write import is_long, write_documents
 from pg_graphrag.llm.endpoints.faults import Unembeddable
@@ -112,6 +113,7 @@ def _index(db: Database, corpus: Corpus, jobs: list[Job]) -> None:
     with db.step("read"):
         documents = [DueDocument(**row) for row in db.query(_READ, ["int8[]"], [document_ids])] if document_ids else []
         known_documents = _known_documents(db, corpus, documents)
+        pictures = due_pictures(db, [row.id for row in documents])
     long_ids = set[int]()
     if not is_second:
         long_ids = {row.id for row in documents if is_long(row.size, corpus.options)} - set(known_documents)
@@ -133,8 +135,8 @@ def _index(db: Database, corpus: Corpus, jobs: list[Job]) -> None:
         ranks = tokenizer(corpus.tokenizer, corpus.tokenizer_fingerprint)
         cut_documents = [row for row in documents if row.id not in with_text_ids]
         with db.step("chunks"):
-            cut_drafts = _cut(db, corpus, cut_documents, known_documents, long_ids, ranks)
-        read = _add_mentions(db, corpus, cut_documents, cut_drafts, known_documents, ranks, lacks_graph=not is_second)
+            cut_drafts = _cut(db, corpus, cut_documents, known_documents, pictures, long_ids, ranks)
+        read = _add_mentions(db, corpus, cut_drafts, known_documents, ranks, lacks_graph=not is_second)
         drafts += cut_drafts
         if asks:
             drafts = _extract(db, corpus, jobs, drafts, known_documents, ranks)
@@ -163,6 +165,7 @@ def _cut(
     corpus: Corpus,
     documents: Sequence[DueDocument],
     known_documents: dict[int, KnownDocument],
+    pictures: dict[int, list[DuePicture]],
     long_ids: Collection[int],
     ranks: Tokenizer,
 ) -> list[DocumentDraft]:
@@ -179,6 +182,7 @@ def _cut(
             corpus.options,
             ranks,
             None if known is None else known.spans(content, ranks.count),
+            pictures=pictures.get(number, ()),
             is_long=number in long_ids,
         ):
             poll_sometimes()
@@ -190,7 +194,6 @@ def _cut(
 def _add_mentions(
     db: Database,
     corpus: Corpus,
-    documents: Sequence[DueDocument],
     drafts: Sequence[DocumentDraft],
     known_documents: dict[int, KnownDocument],
     ranks: Tokenizer,
@@ -202,7 +205,6 @@ def _add_mentions(
     `lacks_graph`: a model finds the others later.
     """
     is_nlp = corpus.options.extractor == "nlp"
-    contents = {document.id: document.content for document in documents}
     with_concepts = {
         item.id
         for item in drafts
@@ -216,7 +218,7 @@ def _add_mentions(
             known.add_to(item, ranks.count, read)
         elif item.id in with_concepts and item.chunks:
             names = document_names(item.title, item.chunks, read)
-            proses = own_proses(item.chunks, contents[item.id])
+            proses = own_proses(item.chunks)
             with db.step("concepts"):
                 for _ in add_concepts(
                     item.chunks, item.title, proses, names, with_full_names=corpus.options.full_names

@@ -12,6 +12,7 @@ SERVICES = {
     "pack": "operate.jobs.maintenance:pack",
     "optimize": "operate.jobs.maintenance:optimize",
     "summarize": "index.extraction.summaries:summarize",
+    "describe": "index.extraction.descriptions:describe",
     "reembed": "index.indexing.reembed:reembed",
     "reports": "index.community.reports:write_reports",
 }

@@ -97,7 +97,7 @@ def _add_graph(db: Database, corpus: Corpus, job: Job, document_draft: DocumentD
             raise fault
     else:
         title, chunks, with_full_names = document_draft.title, document_draft.chunks, corpus.options.full_names
-        proses = own_proses(chunks, _stretch(db, document_draft))
+        proses = own_proses(chunks)
         read = read_names(db, corpus, chunks, window_texts(title, chunks))
         names = document_names(title, chunks, read)
         with db.step("concepts"):
@@ -129,21 +129,6 @@ def _write(
             add_dead_letter(db, corpus.id, document_draft.id, next(iter(without.values())))
 
     write_with_vectors(db, corpus, model, texts, _raise_first, write_and_note, without, known)
-
-
-def _stretch(db: Database, document_draft: DocumentDraft) -> str:
-    """Return the text of the document from the draft's first chunk to its last."""
-    first, last = document_draft.chunks[0], document_draft.chunks[-1]
-    rows = db.query(
-        "SELECT pg_catalog.substr(d.content, $3, $4) AS text FROM graphrag.documents d"
-        " WHERE d.id = $1 AND d.content_hash = $2",
-        ["int8", "text", "int4", "int4"],
-        [document_draft.id, document_draft.content_hash, first.start + 1, last.end - first.start],
-    )
-    db.rollback()
-    if not rows:
-        raise ChunksChanged
-    return str(rows[0]["text"])
 
 
 def _raise_first(faults: dict[str, GraphRAGError]) -> bool:

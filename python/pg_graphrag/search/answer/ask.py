@@ -15,6 +15,7 @@ from pg_graphrag.llm.asking.models import ModelFault, save_accounts
 from pg_graphrag.search import modes
 from pg_graphrag.search.answer.grounded import Answer, AskRequest, Deadlines, answer_of, pieces_of, total_usage
 from pg_graphrag.search.answer.query_log import log_query
+from pg_graphrag.search.answer.shown_pictures import shown_pictures
 from pg_graphrag.search.answer.table_query import add_rows, check_outcome, table_rows, tables_of
 from pg_graphrag.search.contexts.citations import cited_documents, with_places
 from pg_graphrag.search.contexts.context_packing import assemble, budget
@@ -199,6 +200,9 @@ def build_request(
     if understanding is not None:
         context["understanding"] = understanding.note()
     arguments = form_of_answer | {"context": context["prompt"]}
+    if query.options.pictures:
+        arguments["pictures"] = shown_pictures(query.db, context)
+        context["pictures"] = [shown["picture"] for shown in arguments["pictures"]]
     usage = total_usage(understanding.usage if understanding else {}, {})
     for part in query.usage:
         usage = total_usage(usage, part)

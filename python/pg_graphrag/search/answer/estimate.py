@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.index.extraction.descriptions import due_count
 from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.llm.endpoints.ledger import Ledger, cache_key, cost
 from pg_graphrag.llm.endpoints.providers import load
-from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN
+from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, PICTURE_TOKENS
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus, find
 from pg_graphrag.server.corpus.options import EXTRACTORS, Options
@@ -21,6 +22,8 @@ from pg_graphrag.text.tokenizers import tokenizer
 MIN_CALLS = 20
 SAID_TOKENS, SAID_PER_TOKEN = 300, 1.5
 GLEANED = 4
+# Of the description of a picture: the prompt and the text beside it, and what is said.
+PICTURE_IN, PICTURE_OUT = PICTURE_TOKENS + 600, 400
 
 _WAITING = """
 SELECT d.id, pg_catalog.count(*) OVER () AS n
@@ -78,12 +81,20 @@ def estimate(db: Database, corpus: str | None, extractor: str | None, sample: in
         if options.llm.has("summary"):
             basis["summaries"] = _summaries(db, target, options, scale * totals.calls)
             price += basis["summaries"]["cost"] or 0.0
+    pictures = due_count(db, target)
+    if pictures:
+        basis["pictures"] = _pictures(db, options, pictures)
+        price += basis["pictures"]["cost"]
     if not options.embedding.local:
         # Windows are as long as the text; the model's descriptions are embedded too.
         basis["embedding"] = _embedding(db, options, round(scale * totals.text_tokens) + tokens_out)
         price += basis["embedding"]["cost"]
-    scaled = (round(scale * number) for number in (totals.chunks, totals.calls, totals.cached_calls))
-    return [(documents, *scaled, tokens_in, tokens_out, str(round(price, 6)), json.dumps(basis))]
+    chunks, calls, cached_calls = (
+        round(scale * number) for number in (totals.chunks, totals.calls, totals.cached_calls)
+    )
+    tokens_in, tokens_out = tokens_in + pictures * PICTURE_IN, tokens_out + pictures * PICTURE_OUT
+    counts = (documents, chunks, calls + pictures, cached_calls, tokens_in, tokens_out)
+    return [(*counts, str(round(price, 6)), json.dumps(basis))]
 
 
 def _count(db: Database, corpus: Corpus, options: Options, documents: Sequence[Row], into: _Count) -> None:
@@ -177,6 +188,14 @@ def _summaries(db: Database, corpus: Corpus, options: Options, calls: float) -> 
         tokens = [round(calls * row[way] / row["extractions"]) for way in ("tokens_in", "tokens_out")]
         price = round(cost(provider, *tokens) * (provider.batch_price if provider.batch else 1), 6)
     return {"provider": provider_name, "model": model, "cost": price}
+
+
+def _pictures(db: Database, options: Options, count: int) -> dict[str, Any]:
+    """What the descriptions of so many pictures would cost."""
+    provider_name, model = options.llm.of("vision")
+    price = round(cost(load(db, provider_name), count * PICTURE_IN, count * PICTURE_OUT), 6)
+    tokens = f"{PICTURE_IN} in, {PICTURE_OUT} out for each"
+    return {"provider": provider_name, "model": model, "calls": count, "tokens": tokens, "cost": price}
 
 
 def _output_per_call(db: Database, corpus: Corpus) -> tuple[float | None, int]:

@@ -41,7 +41,18 @@ _PROBES = 8
 _MULTIPLIERS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
 # What the graph has of a chunk.
-_READ = ("chunk_id", "document_id", "source_key", "title", "ordinal", "content", "token_count", "section", "page")
+_READ = (
+    "chunk_id",
+    "document_id",
+    "source_key",
+    "title",
+    "ordinal",
+    "content",
+    "token_count",
+    "section",
+    "page",
+    "picture_id",
+)
 
 Shingles = NDArray[np.uint64]
 
@@ -159,6 +170,8 @@ def _rows(query: Query, fusion: Fused, earlier: Ids, top_k: int, most: float) ->
             row.explain["section"] = row.section
         if row.page is not None:
             row.explain["pages"] = pages_text(row.page, row.content)
+        if row.picture_id is not None:
+            row.explain["picture"] = row.picture_id
         if not embedding.embeds(row.content):
             row.explain["embedding"] = f"by words alone: {embedding.model} was not made for the text's language"
         row.score = min(row.score, most)

@@ -24,7 +24,7 @@ from pg_graphrag.text.outline import PAGE_END, PATH_JOINT, Outline, pages_text
 
 # Paragraphs, and the parts of those that go over a page.
 _PARAGRAPH = re.compile(r"[^\s\f](?:[^\n\f]++|\n(?![ \t]*\n))*")
-_CHUNKS = "SELECT c.id, c.section, c.page, c.content FROM graphrag.chunks c WHERE c.id = ANY ($1)"
+_CHUNKS = "SELECT c.id, c.section, c.page, c.picture_id, c.content FROM graphrag.chunks c WHERE c.id = ANY ($1)"
 _INNER = rf"([^{re.escape(OPEN + CLOSE)}\n]{{1,{MAX_MARK}}})"
 # What stands in square brackets within cites by itself.
 _ROUND = re.compile(rf"[(（]{_INNER.replace('[^', '[^()（）')}[)）]")
@@ -455,7 +455,10 @@ def cited_documents(cited_sentences: list[tuple[int, str]], context: dict[str, A
 def with_places(
     db: Database, citations: Sequence[dict[str, Any]], cited_sentences: Sequence[tuple[int, str]]
 ) -> list[dict[str, Any]]:
-    """Return citations with `section` and `pages` of the paragraph that shares most with the sentences that cite it, or null."""
+    """Return citations with `section` and `pages` of the paragraph that shares most with the sentences that cite it, or null.
+
+    Of the words of a picture they have `picture`, its number.
+    """
     ids = [citation["chunk_id"] for citation in citations if citation["chunk_id"] is not None]
     chunks = {row["id"]: row for row in db.query(_CHUNKS, ["int8[]"], [ids])} if ids else {}
     sentences: dict[int, str] = {}
@@ -463,15 +466,16 @@ def with_places(
         sentences[number] = f"{sentences.get(number, '')} {sentence}"
     rows = []
     for citation in citations:
-        section = pages = None
+        section = pages = picture = None
         if (chunk := chunks.get(citation["chunk_id"])) is not None:
             start, end = _paragraph(chunk["content"], sentences[citation["number"]])
             section = _section(chunk, start, citation["title"])
+            picture = chunk["picture_id"]
             if chunk["page"] is not None:
                 pages = pages_text(
                     chunk["page"] + chunk["content"].count(PAGE_END, 0, start), chunk["content"][start:end]
                 )
-        rows.append(citation | {"section": section, "pages": pages})
+        rows.append(citation | {"section": section, "pages": pages, "picture": picture})
     return rows
 
 

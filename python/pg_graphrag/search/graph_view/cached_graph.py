@@ -250,7 +250,7 @@ SELECT r.id, r.low_id, r.high_id, r.source_id, r.target_id, s.name AS source, t.
  WHERE r.corpus_id = $1
 """
 _CHUNKS = """
-SELECT c.id, c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count, c.section, c.page
+SELECT c.id, c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count, c.section, c.page, c.picture_id
   FROM graphrag.chunks c
  WHERE c.corpus_id = $1
 """

@@ -156,7 +156,8 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS ids,
 _KEYED = 'SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1 AND e.key = ANY ($2 COLLATE "C")'
 _KEYS = "SELECT e.id, e.key FROM graphrag.entities e WHERE e.id = ANY ($1)"
 _CHUNKS = """
-SELECT c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count, c.section, c.page, d.source_key, d.title
+SELECT c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count, c.section, c.page, c.picture_id,
+       d.source_key, d.title
   FROM graphrag.chunks c
   JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_hash IS NOT NULL
  WHERE c.id = ANY ($1)

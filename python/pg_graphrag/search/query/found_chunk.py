@@ -6,9 +6,10 @@ from typing import Any
 
 @dataclass(slots=True)
 class FoundChunk:
-    """A row of an answer. `page`: where its text begins; `excerpt`: whether `content` is a part of the chunk's text.
+    """A row of an answer. `page`: where its text begins; `picture_id`: whose words it is.
 
-    `explain`: why it was found, by retriever and stage; `token_count`: of the whole text.
+    `excerpt`: whether `content` is a part of the chunk's text; `explain`: why it was found, by retriever and stage;
+    `token_count`: of the whole text.
     """
 
     chunk_id: int
@@ -20,6 +21,7 @@ class FoundChunk:
     token_count: int
     section: str | None
     page: int | None
+    picture_id: int | None
     score: float
     explain: dict[str, Any] = field(default_factory=dict)
     excerpt: bool = False

@@ -118,6 +118,7 @@ class SearchOptions:
     max_answer_tokens: int | None = None
     answer_schema: Mapping[str, Any] | None = None
     bypass: bool = False
+    pictures: bool = False
     damping: float = 0.85
     path_weighting: str = "bm25_edges"
     fuse: str = "rrf"
@@ -180,6 +181,7 @@ CHECKS: dict[str, Check] = {
         f"a JSON schema of at most {MAX_INSTRUCTIONS:,} characters and {MAX_DEPTH} levels, or null",
     ),
     "bypass": FLAG,
+    "pictures": FLAG,
     "damping": Check(lambda value: _is_number(value, 0, 1) and value not in (0, 1), "a number between 0 and 1"),
     "path_weighting": one_of("vector", "bm25_edges", "bm25_chunks"),
     "fuse": one_of("none", "rrf", "rerank"),
@@ -197,8 +199,9 @@ CONTEXT_OPTIONS = (
     "include_chunks",
     "excerpts",
 )
-# Of answers alone: what the model is told besides, how long and in what form it answers, and whether without documents.
-ASK_OPTIONS = ("instructions", "max_answer_tokens", "answer_schema", "bypass")
+# Of answers alone: what the model is told besides, how long and in what form it answers, whether without documents, and whether
+# it is shown pictures.
+ASK_OPTIONS = ("instructions", "max_answer_tokens", "answer_schema", "bypass", "pictures")
 # Of every mode; those before the context's have no meaning where a model makes its own questions.
 TRANSFORMS = ("transform", "rerank", "select")
 OF_EVERY_MODE = (

@@ -15,7 +15,7 @@ LOCAL_MODELS = {ENGLISH_MODEL: 384, MULTILINGUAL_MODEL: 384}
 MAX_DIMENSIONS = 2000
 # A day.
 MAX_ANSWER_SECONDS = 86_400
-ROLES = ("extract", "keywords", "relevance", "summary", "report", "answer")
+ROLES = ("extract", "keywords", "relevance", "summary", "report", "vision", "answer")
 DEFAULT_ENTITY_TYPES = (
     "person",
     "organization",
@@ -65,7 +65,7 @@ class LLM:
     `max_output_tokens` and `timeout` (seconds for a whole answer) are in place of what a role has by itself.
     `monthly_budget`: what calls may cost in a calendar month (UTC), in the currency of the providers' prices. `role_limits`:
     limits of database roles, "*" for each role that is not named; the owner of the extension has none. `bypass`: whether others
-    than he may ask the model without documents.
+    than he may ask the model without documents. Pictures are described where `roles` has ``vision``: not every model sees.
     """
 
     provider: str | None = None
@@ -92,6 +92,8 @@ class LLM:
     def has(self, role: str) -> bool:
         """Whether a model is set for `role`."""
         choice = self.roles.get(role, {})
+        if role == "vision" and role not in self.roles:
+            return False
         return bool((choice.get("provider") or self.provider) and (choice.get("model") or self.model))
 
     def of(self, role: str) -> tuple[str, str]:

@@ -83,7 +83,7 @@ function show(turn, citation, before) {
   // A number may stand for several chunks of the document.
   const chunks = (turn.context?.chunks ?? []).filter(({ reference }) => reference === citation.number).map(({ content }) => content);
   const best = chunks.map((chunk) => [nearest(chunk, sought)?.score ?? 0, chunk]).sort(([a], [b]) => b - a)[0];
-  open(citation.document_id, { chunk: best?.[1] ?? citation.content ?? "", sought });
+  open(citation.document_id, { chunk: best?.[1] ?? citation.content ?? "", sought, picture: citation.picture });
 }
 
 function markdown({ answer, citations }) {

@@ -108,7 +108,7 @@ function route(event) {
   }
   document.title = `${$("#views [aria-current]").textContent} · ${session.corpus} · pg_graphrag`;
   const document_id = view === "document" ? parts[0] : values.get("document");
-  if (document_id) open(Number(document_id), { chunk: values.get("text") ?? "", sought: values.get("text") ?? "" });
+  if (document_id) open(Number(document_id), { chunk: values.get("text") ?? "", sought: values.get("text") ?? "", picture: Number(values.get("picture")) || null });
   else close();
   if (event?.oldURL && besides(new URL(event.oldURL).hash) === besides(location.hash)) return;
   current?.stop?.();
@@ -120,7 +120,7 @@ function route(event) {
 function besides(hash) {
   const [path, query] = hash.split("?");
   const rest = new URLSearchParams(query);
-  for (const name of ["document", "text"]) rest.delete(name);
+  for (const name of ["document", "text", "picture"]) rest.delete(name);
   return `${path}?${rest}`;
 }
 

@@ -13,8 +13,8 @@ let opener = null;
 // Of documents that were asked for, the last is shown.
 let turns = 0;
 
-// chunk: the text found; sought: what the sentence should say.
-export async function open(id, { chunk = "", sought = "" } = {}) {
+// chunk: the text found; sought: what the sentence should say; picture: the number of the picture whose words these are.
+export async function open(id, { chunk = "", sought = "", picture = null } = {}) {
   const turn = (turns += 1);
   opener = document.activeElement;
   try {
@@ -24,9 +24,9 @@ export async function open(id, { chunk = "", sought = "" } = {}) {
       if (offset !== null) part = await get(`/api/documents/${id}`, { offset: Math.max(0, offset - 20000) });
     }
     if (turn !== turns) return;
-    const text = show(part, chunk, sought) || chunk;
+    const text = show(part, chunk, sought, picture) || chunk;
     const { view, parts, values } = place();
-    if (view !== "document") remember(view, parts, { ...Object.fromEntries(values), document: id, text: text.slice(0, LONGEST_TEXT) }, { isNew: values.get("document") !== String(id) });
+    if (view !== "document") remember(view, parts, { ...Object.fromEntries(values), document: id, text: text.slice(0, LONGEST_TEXT), picture }, { isNew: values.get("document") !== String(id) });
   } catch (error) {
     if (turn === turns) complain(error);
   }
@@ -40,13 +40,13 @@ export function close() {
   panel.replaceChildren();
   const { view, parts, values } = place();
   if (view === "document") remember("ask");
-  else remember(view, parts, { ...Object.fromEntries(values), document: null, text: null });
+  else remember(view, parts, { ...Object.fromEntries(values), document: null, text: null, picture: null });
   opener?.focus?.();
   return true;
 }
 
 // Gives the sentence that is marked, or "".
-function show(part, chunk, sought) {
+function show(part, chunk, sought, picture) {
   const panel = $("#panel");
   const start = chunk ? part.content.indexOf(chunk) : -1;
   const sentence = start >= 0 ? nearest(chunk, sought) : null;
@@ -60,7 +60,11 @@ function show(part, chunk, sought) {
   const head = h("div", { class: "head" },
     h("div", { class: "grow" }, h("h2", {}, part.title || part.source_key), h("div", { class: "soft small" }, part.source_key)),
     h("button", { class: "second", type: "button", "aria-label": t("Close the document"), onclick: close }, "✕"));
-  const parts = [head, part.offset > 0 && more(t("Earlier text"), Math.max(0, part.offset - 200000)), text, part.next_offset !== null && more(t("Later text"), part.next_offset)];
+  // Its words stand beside it: what a reader without the picture is given.
+  const shown = picture && h("figure", { class: "picture" },
+    h("img", { src: `/api/pictures/${picture}?${new URLSearchParams({ corpus: part.corpus })}`, alt: start < 0 ? chunk : "" }),
+    start < 0 && chunk && h("figcaption", { class: "text small chunk" }, chunk));
+  const parts = [head, shown, part.offset > 0 && more(t("Earlier text"), Math.max(0, part.offset - 200000)), text, part.next_offset !== null && more(t("Later text"), part.next_offset)];
   panel.replaceChildren(...parts.filter(Boolean));
   panel.hidden = false;
   panel.focus({ preventScroll: true });

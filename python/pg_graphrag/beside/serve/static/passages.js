@@ -28,7 +28,7 @@ export async function search(query, settings, signal) {
 
 function card(hit, query, mark) {
   const sentence = nearest(hit.content, query);
-  const show = () => open(hit.document_id, { chunk: hit.content, sought: query });
+  const show = () => open(hit.document_id, { chunk: hit.content, sought: query, picture: hit.explain.picture });
   return h("li", { class: "card" },
     h("button", { class: "link title", type: "button", onclick: show }, hit.title || hit.source_key),
     h("div", { class: "soft small" }, [hit.title && hit.source_key, place(hit.explain.section, hit.explain.page)].filter(Boolean).join(" — ")),

@@ -19,11 +19,11 @@ _DOCUMENT = "pg_catalog.format('document %s (%s)', d.id, d.source_key)"
 _CHUNK = "pg_catalog.format('chunk %s of document %s', c.id, c.document_id)"
 
 _STATEMENTS = {
-    "a document's hash is that of its title and content": f"""
+    "a document's hash is that of its title, content and pictures": f"""
         SELECT {_DOCUMENT} AS object, pg_catalog.format('content_hash is %s', d.content_hash) AS detail
           FROM graphrag.documents d
          WHERE d.corpus_id = $1 AND d.content_hash <> pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(
-                   coalesce(d.title, '') || E'\\n' || d.content, 'UTF8')), 'hex')""",
+                   coalesce(d.title, '') || E'\\n' || d.content || coalesce(E'\\n' || d.pictures_hash, ''), 'UTF8')), 'hex')""",
     "a document belongs to the corpus it names": f"""
         SELECT {_DOCUMENT} AS object, pg_catalog.format('corpus is "%s", corpus_id %s', d.corpus, d.corpus_id) AS detail
           FROM graphrag.documents d
@@ -108,7 +108,7 @@ _STATEMENTS = {
                               pg_catalog.lag(c.start_offset) OVER ordered AS start_before,
                               pg_catalog.lag(c.content) OVER ordered AS content_before
                          FROM graphrag.chunks c
-                        WHERE c.document_id = d.id
+                        WHERE c.document_id = d.id AND c.picture_id IS NULL
                        WINDOW ordered AS (ORDER BY c.ordinal)) x) g
          CROSS JOIN LATERAL (
                SELECT CASE WHEN g.chunks = 0 THEN NULL
@@ -118,6 +118,19 @@ _STATEMENTS = {
                                 'the chunks end at %s of %s characters', g.covered, pg_catalog.char_length(d.content))
                            WHEN g.other THEN 'a chunk has other text than the document' END AS detail) f
          WHERE f.detail IS NOT NULL""",
+    "pictures are of documents, and indexed with them": """
+        SELECT pg_catalog.format('picture %s of document %s', p.id, p.document_id) AS object,
+               CASE WHEN d.id IS NULL THEN 'there is no such document: graphrag.repair()'
+                    ELSE 'the document is of other pictures: graphrag.repair()' END AS detail
+          FROM graphrag.pictures p
+          LEFT JOIN graphrag.documents d ON d.id = p.document_id AND d.corpus_id = p.corpus_id
+         WHERE p.corpus_id = $1 AND d.pictures_hash IS DISTINCT FROM graphrag._pictures_hash(p.document_id)
+         UNION ALL
+        SELECT pg_catalog.format('chunk %s of document %s', c.id, c.document_id), 'its picture is not there'
+          FROM graphrag.chunks c
+          JOIN graphrag.documents d ON d.id = c.document_id AND d.indexed_hash = d.content_hash
+         WHERE c.corpus_id = $1 AND c.picture_id IS NOT NULL
+           AND NOT EXISTS (SELECT FROM graphrag.pictures p WHERE p.id = c.picture_id AND p.document_id = c.document_id)""",
     "windows partition the own part of their chunk": f"""
         SELECT {_CHUNK} AS object, f.detail
           FROM (SELECT c.id, c.document_id, c.corpus_id, c.own_offset, c.end_offset,
@@ -231,7 +244,8 @@ SELECT d.content, i.document_id IS NOT NULL AS is_imported, c.*
  CROSS JOIN LATERAL (SELECT pg_catalog.array_agg(o.id) AS ids, pg_catalog.array_agg(o.start_offset) AS starts,
                             pg_catalog.array_agg(o.end_offset) AS ends, pg_catalog.array_agg(o.language) AS languages,
                             pg_catalog.array_agg(o.token_count) AS token_counts
-                       FROM (SELECT x.* FROM graphrag.chunks x WHERE x.document_id = d.id ORDER BY x.ordinal) o) c
+                       FROM (SELECT x.* FROM graphrag.chunks x WHERE x.document_id = d.id AND x.picture_id IS NULL
+                              ORDER BY x.ordinal) o) c
  WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash AND c.ids IS NOT NULL
    AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id)
 """

@@ -1,0 +1,116 @@
+"""Descriptions of pictures by a model that sees, in jobs of their own: texts are found before, and indexed anew with them."""
+
+from collections.abc import Generator
+from typing import Any
+
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.reasoning import without_reasoning
+from pg_graphrag.index.extraction.extract import RETRIES
+from pg_graphrag.index.extraction.records import clean
+from pg_graphrag.index.extraction.summaries import worst_fault
+from pg_graphrag.llm.endpoints.faults import ItemFault
+from pg_graphrag.llm.endpoints.gateway import Gateway
+from pg_graphrag.llm.endpoints.requests import ChatRequest, Picture, Reply
+from pg_graphrag.server import Database, Row
+from pg_graphrag.server.corpus.corpora import Corpus
+from pg_graphrag.server.corpus.options import Options
+from pg_graphrag.server.queue import Job
+from pg_graphrag.text.prompts import render
+
+# Words asked for, output tokens of a description with its tables, and the most characters of a usable one.
+WORDS = 200
+MOST_OUTPUT = 2000
+MAX_CHARACTERS = 20_000
+# Pictures described together, whose bytes are in memory meanwhile.
+BATCH = 8
+# Characters of the document that go with a picture.
+BESIDE = 1200
+
+# Of a history the pictures come described from their documents.
+_IS_DUE = """
+       FROM graphrag.pictures p
+       JOIN graphrag.documents d ON d.id = p.document_id AND d.retracted_at IS NULL
+      WHERE p.corpus_id = $1 AND p.description IS NULL AND p.error IS NULL
+        AND NOT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = p.corpus_id)
+"""
+_DUE = f"""
+SELECT p.id, p.media_type, pg_catalog.replace(pg_catalog.encode(p.content, 'base64'), E'\\n', '') AS data, p.caption,
+       p.alternative_text, d.title,
+       CASE WHEN p.place IS NULL
+            THEN pg_catalog.left(pg_catalog.split_part(d.content, E'\\f', coalesce(p.page, 1)), {BESIDE})
+            ELSE pg_catalog.substr(d.content, greatest(p.place - {BESIDE // 2}, 0) + 1, {BESIDE}) END AS beside
+{_IS_DUE} ORDER BY p.id LIMIT {BATCH}
+"""
+
+
+def due_count(db: Database, corpus: Corpus) -> int:
+    """Return how many pictures of a corpus wait for a description."""
+    count: int = db.value(f"SELECT pg_catalog.count(*) AS n {_IS_DUE}", ["int4"], [corpus.id])
+    return count if corpus.options.llm.has("vision") else 0
+
+
+def describe(db: Database, corpus: Corpus, job: Job) -> bool:
+    """Serve a job of kind describe: one batch of pictures; True when none is left.
+
+    A picture that the model cannot describe keeps the error. Commits.
+
+    Raises
+    ------
+    ProviderFault, BudgetReached
+        After the descriptions that came have been written; the rest stays due.
+    """
+    if not corpus.options.llm.has("vision"):
+        return True
+    due = db.query(_DUE, ["int4"], [corpus.id])
+    db.rollback()
+    results = Gateway(db, corpus, worker=True, writes=True).run([_description(corpus.options, row) for row in due])
+    rows = [
+        (row["id"], None if isinstance(result, ItemFault) else result, getattr(result, "message", None))
+        for row, result in zip(due, results, strict=True)
+        if isinstance(result, (ItemFault, str))
+    ]
+    if rows:
+        # The triggers have the documents indexed anew.
+        db.query(
+            "UPDATE graphrag.pictures p SET description = u.description, error = u.error"
+            "  FROM unnest($1, $2, $3) AS u (id, description, error) WHERE p.id = u.id AND p.description IS NULL",
+            ["int8[]", "text[]", "text[]"],
+            [list(column) for column in zip(*rows, strict=True)],
+        )
+    faults = [result for result in results if isinstance(result, GraphRAGError) and not isinstance(result, ItemFault)]
+    if faults:
+        db.commit()
+        raise worst_fault(faults)
+    # Under the lock: who indexes more pictures waits, then finds no job and queues one.
+    db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
+    return due_count(db, corpus) == 0
+
+
+def _description(options: Options, row: Row) -> Generator[ChatRequest, Reply, str]:
+    words = {"alternative": row["alternative_text"], "caption": row["caption"], "title": row["title"]}
+    prompt = render(
+        options.prompts,
+        "describe",
+        words=str(WORDS),
+        beside=row["beside"].strip() or "none",
+        **{name: " ".join((text or "none").split()) for name, text in words.items()},
+    )
+    pictures = (Picture(row["media_type"], row["data"]),)
+    fault: ItemFault | None = None
+    for retry in range(1 + RETRIES):
+        try:
+            message = ({"role": "user", "content": prompt},)
+            reply = yield ChatRequest("vision", message, _parse, max_tokens=MOST_OUTPUT, retry=retry, pictures=pictures)
+            return str(reply.value)
+        except ItemFault as error:
+            fault = error
+    assert fault is not None
+    raise fault
+
+
+def _parse(text: str, cut_off: bool) -> Any:
+    # The beginning of a description says something, too.
+    description = clean(without_reasoning(text, is_prose=True).strip())
+    if not description or len(description) > MAX_CHARACTERS:
+        raise ItemFault("the model's description is empty or without end", raw=text)
+    return description

@@ -1,0 +1,105 @@
+"""Pictures over HTTP and MCP, and on the page: for who may read their documents, as what their bytes are."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pg_graphrag.beside.serve.callers import Caller
+from pg_graphrag.beside.serve.settings import RIGHTS
+
+from tests.runtime.cluster import Database
+from tests.serve.serving import TOKEN, Serving, callers, serving
+from tests.serve.test_mcp import call, over_http
+from tests.sql.ingest import put, searched_corpus, work
+from tests.sql.picture_rows import add_picture, png
+from tests.unit.files import picture_deck
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
+
+QUESTION = "What does the drawing of the Heron launcher show?"
+EVE = "token-of-eve-who-sees-a-part"
+
+
+@pytest.fixture(scope="module")
+def pictures(module_db: Database) -> dict[str, int]:
+    """A corpus with an open and a closed document, each with a picture: their numbers."""
+    corpus = searched_corpus(module_db)
+    numbers = {}
+    for number, key in enumerate(("open", "closed")):
+        put(module_db, corpus, key, f"An {key} manual.\f\nMore.", metadata={"open": key == "open"})
+        caption = f"The {key} drawing of the Heron launcher."
+        numbers[key] = add_picture(module_db, corpus, key, content=png(number), caption=caption, page=2)
+    work(module_db)
+    module_db.execute("CREATE ROLE serve_eve")
+    module_db.execute("SELECT graphrag.grant_corpus(%s, 'serve_eve')", [corpus])
+    module_db.execute("SELECT graphrag.protect(%s, $$metadata @> '{\"open\": true}'$$)", [corpus])
+    module_db.execute("COMMENT ON ROLE serve_eve IS 'of the tests'")
+    return numbers
+
+
+@pytest.fixture(scope="module")
+def server(module_db: Database, pictures: dict[str, int]) -> Iterator[Serving]:
+    ((corpus,),) = module_db.execute("SELECT min(name) FROM graphrag.corpora").fetchall()
+    who = callers({EVE: Caller("eve", role="serve_eve")})
+    with serving(module_db.url, who, corpus=corpus, mcp_rights=frozenset(RIGHTS)) as address:
+        yield address
+
+
+def test_a_picture_is_served_as_what_it_is(server: Serving, pictures: dict[str, int]) -> None:
+    with server.client() as client:
+        reply = client.get(f"/api/pictures/{pictures['open']}")
+        assert reply.content == png(0)
+        assert reply.headers["content-type"] == "image/png"
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert "sandbox" in reply.headers["content-security-policy"]
+        assert reply.headers["cross-origin-resource-policy"] == "same-origin"
+        assert reply.headers["cache-control"] == "no-store"
+        assert client.get("/api/pictures/999999").status_code == 404
+        assert client.get(f"/api/pictures/{pictures['open']}", params={"corpus": "other"}).status_code == 404
+
+
+def test_who_does_not_see_a_document_has_no_picture_of_it(server: Serving, pictures: dict[str, int]) -> None:
+    with server.client(EVE) as client:
+        assert client.get(f"/api/pictures/{pictures['open']}").status_code == 200
+        hidden = client.get(f"/api/pictures/{pictures['closed']}")
+        unknown = client.get("/api/pictures/999999")
+        assert hidden.status_code == unknown.status_code == 404
+        assert hidden.text.replace(f"picture {pictures['closed']}", "") == unknown.text.replace("picture 999999", "")
+        found = client.post("/api/search", json={"query": QUESTION}).json()["results"]
+        assert [hit["explain"].get("picture") for hit in found if "drawing" in hit["content"]] == [pictures["open"]]
+    with server.client(None) as client:
+        assert client.get(f"/api/pictures/{pictures['open']}").status_code == 401
+
+
+@pytest.mark.parametrize("token", [TOKEN, EVE])
+def test_mcp_has_pictures_as_resources(server: Serving, pictures: dict[str, int], token: str) -> None:
+    async def talk(client: Client) -> None:
+        hits = (await call(client, "search", query=QUESTION))["results"]
+        uris = {hit["picture"] for hit in hits if hit["picture"]}
+        assert len(uris) == (2 if token == TOKEN else 1)
+        (uri,) = (uri for uri in uris if f"/{pictures['open']}." in uri)
+        (content,) = (await client.read_resource(uri)).contents
+        assert content.mime_type == "image/png" and base64.b64decode(content.blob) == png(0)
+        for other in (uri.replace(".png", ".jpeg"), uri.replace(f"/{pictures['open']}.", f"/{pictures['closed']}.")):
+            if token == EVE or other.endswith("jpeg"):
+                with pytest.raises(Exception, match=r"there is no picture|not found"):
+                    await client.read_resource(other)
+
+    over_http(server.url, talk, token)
+
+
+def test_uploads_keep_pictures_where_they_are_asked_for(server: Serving, module_db: Database) -> None:
+    module_db.execute("SELECT graphrag.create_corpus('decks', '{\"communities\": false}')")
+    sql = "SELECT count(*) FROM graphrag.pictures p JOIN graphrag.documents d ON d.id = p.document_id WHERE d.corpus = 'decks'"
+    with server.client() as client:
+        for keeps, count in ((None, 0), (True, 1), (True, 1)):
+            query: dict[str, Any] = {"corpus": "decks"} | ({} if keeps is None else {"pictures": keeps})
+            (result,) = client.post(
+                "/api/upload", files=[("files", ("deck.pptx", picture_deck()))], params=query
+            ).json()
+            assert result["errors"] == []
+            assert module_db.execute(sql.encode()).fetchall() == [(count,)]

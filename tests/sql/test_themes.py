@@ -422,8 +422,7 @@ def test_texts_in_no_community_are_one_batch_more_and_the_nearest_are_read(
     model = {"provider": provider(module_db, module_endpoint), "model": "m"}
     name = searched_corpus(module_db, communities=True, llm={"roles": {"answer": model}})
     many = {
-        f"day {day}": f"On day {day} it {'rained' if day % 7 else 'snowed'} and " * 12 + "stopped."
-        for day in range(60)
+        f"day {day}": f"On day {day} it {'rained' if day % 7 else 'snowed'} and " * 12 + "stopped." for day in range(60)
     }
     put_all(module_db, name, SEA | many)
     work(module_db)

@@ -165,14 +165,12 @@ CANNOT = {
 # What ./test runs of them by default: documents in, every mode, curation, permissions, errors.
 QUICK = (
     "test_search.py",
-    "test_search_languages.py",
     "test_search_filter.py",
     "test_process_jobs.py",
     "test_curation.py",
     "test_merge.py",
     "test_protect.py",
     "test_neighbors.py",
-    "test_context.py",
     "test_every_restriction.py",
 )
 

@@ -324,13 +324,14 @@ TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
 }
 
 
-# The shapes take turns: each meets every second function, or every fifth of those that embed texts, which takes most of the time.
+# The shapes take turns: each meets every fourth function, or every tenth of those that embed texts, which takes most of the time.
+# What reads texts meets them all: tests/unit/test_linear_patterns.py.
 EMBEDDED = {
     *(f"search {mode}" for mode in MODES if mode not in ("bm25", "hybrid")),
     *("context by a filter", "words of names", "questions of a comparison"),
     *("context", "search_entities", "search_relationships", "search_reports", "evaluate", "query_entities", "embed"),
 }
-TURNS, TURNS_EMBEDDED = 2, 5
+TURNS, TURNS_EMBEDDED = 4, 10
 
 
 @pytest.mark.parametrize("what", TAKES)

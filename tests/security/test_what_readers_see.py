@@ -108,6 +108,7 @@ def curated(db: Any, corpus: str) -> None:
     curate(db, corpus, "edit_entity", hidden, type="secret", description="Ada Lovelace was paid.")
     curate(db, corpus, "create_relationship", "CHARLES babbage", hidden, keywords=["secret"], weight=9)
     curate(db, corpus, "rename_entity", hidden, "Station X")
+    clustered(db, corpus)
 
 
 def one_hidden(db: Any, corpus: str) -> None:
@@ -131,7 +132,6 @@ def clustered(db: Any, corpus: str) -> None:
 # (what changes, whether statistics of BM25 stay as they were): those that stay first, so that few portraits are drawn.
 CHANGES: tuple[tuple[Callable[[Any, str], None], bool], ...] = (
     (curated, True),
-    (clustered, True),
     (shuffled, True),
     (one_hidden, False),
     (more_hidden, False),

@@ -24,10 +24,11 @@ IN_CHROMIUM = [
     pytest.mark.chromium,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium"),
 ]
-# As root there is no sandbox; software draws WebGL; nothing is asked of other hosts.
+# As root there is no sandbox; software draws WebGL, and not the rest by way of it; nothing is asked of other hosts.
 ARGUMENTS = (
     "--no-sandbox --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync"
     " --use-gl=angle --use-angle=swiftshader --enable-unsafe-swiftshader --ignore-gpu-blocklist"
+    " --disable-gpu-rasterization --disable-gpu-compositing"
 ).split()
 READER = "token-of-who-may-read"
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"

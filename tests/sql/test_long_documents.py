@@ -37,12 +37,12 @@ from tests.sql.ingest import (
 
 REPLY = knows
 NAMES = ("Ada Lovelace", "Alan Turing", "Grace Hopper", "Charles Babbage", "London", "Enigma", "Harvard")
-TEXT = " ".join(f"{NAMES[n % 7]} met {NAMES[n % 4]} at {NAMES[n * n % 7]} on day {n % 50}." for n in range(260))
+TEXT = " ".join(f"{NAMES[n % 7]} met {NAMES[n % 4]} at {NAMES[n * n % 7]} on day {n % 50}." for n in range(180))
 OPTIONS = {"chunk_token_size": 100, "chunk_overlap": 10, "summaries": False}
 # For a session: documents of a few kB are long, and have parts of a few chunks.
 SMALL_PARTS = """DO LANGUAGE plpython3u $$
 from pg_graphrag.index.indexing import write as parts
-parts.LONG_BYTES, parts.VECTOR_TOKENS, parts.GRAPH_CHUNKS, parts.GRAPH_TOKENS = 3000, 1200, 8, 10**6
+parts.LONG_BYTES, parts.VECTOR_TOKENS, parts.GRAPH_CHUNKS, parts.GRAPH_TOKENS = 3000, 800, 8, 10**6
 $$"""
 # For a session: no document is long.
 WHOLE = """DO LANGUAGE plpython3u $$

@@ -16,7 +16,7 @@ SETTINGS = {
     "max_worker_processes": "8",
     "max_wal_senders": "0",
 }
-WITH_GRAPHS, WITHOUT = 40, 80
+WITH_GRAPHS, WITHOUT = 40, 20
 RELATIONS = (
     "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN graphrag.corpora x ON x.id = %s"
     "  LEFT JOIN graphrag.embedding_spaces s ON s.corpus_id = x.id"
@@ -26,7 +26,7 @@ RELATIONS = (
 
 @pytest.fixture(scope="module")
 def many(runtime: Runtime) -> Iterator[tuple[Cluster, Database]]:
-    """Corpora with a document each, some with graphs and most without."""
+    """Corpora with a document each, most with graphs and some without."""
     cluster = Cluster(runtime, SETTINGS)
     try:
         with Database.open(cluster.create_database("many")) as db:

@@ -181,15 +181,20 @@ NO_STATISTICS = (
 )
 
 
-@pytest.mark.parametrize("statistics", ["none", "of a tenth", "of all"])
+# Of a reader's statements row-level security adds to the owner's; with good statistics these are planned alike.
+@pytest.mark.parametrize(
+    ("statistics", "roles"),
+    [("none", ("", READER)), ("of a tenth", (READER,)), ("of all", ("",))],
+    ids=["none", "of a tenth", "of all"],
+)
 def test_what_users_call_reads_no_more_than_a_multiple_of_its_tables(
-    shared_cluster: Cluster | Server, filled: str, statistics: str
+    shared_cluster: Cluster | Server, filled: str, statistics: str, roles: Sequence[str]
 ) -> None:
     with Database.open(shared_cluster.create_database("plans_copy", filled)) as db:
         if statistics != "of a tenth":
             db.execute("ANALYZE" if statistics == "of all" else NO_STATISTICS)
         expected = EXPECTED_AT_FIRST if statistics == "none" else EXPECTED
-        failures = [fault for role in ("", READER) for fault in faults(db, role, expected)]
+        failures = [fault for role in roles for fault in faults(db, role, expected)]
     shared_cluster.drop_database("plans_copy")
     assert not failures, "\n".join(failures)
 

@@ -80,8 +80,9 @@ def count(url: str, what: str) -> int:
     return int(row[0])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-@pytest.mark.parametrize("concurrency", ["1", "2"])
+@pytest.mark.parametrize(
+    ("number", "concurrency"), [(signal.SIGTERM, "1"), (signal.SIGINT, "2")], ids=["SIGTERM", "SIGINT"]
+)
 def test_a_signal_ends_workers_and_others_do_what_is_left(
     plain: str, start: Start, alone: object, number: int, concurrency: str
 ) -> None:

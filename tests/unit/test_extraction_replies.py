@@ -375,7 +375,7 @@ def test_recorded_answers_are_complete_and_torn_ones_faults(shared_data: Path) -
             mentions[0] += len(extraction.entities)
             mentions[1] += len(extraction.relationships)
             if number % 40 == 0:
-                for end in range(0, len(text), 10):
+                for end in range(0, len(text), 31):
                     with pytest.raises(ItemFault):
                         read(text[:end])
                     salvage(text[:end])

@@ -65,7 +65,7 @@ def test_vectors_are_unit_float32_in_the_order_of_the_texts(embedder: Embedder) 
 
 
 def test_batch_equals_one_by_one(embedder: Embedder) -> None:
-    texts = some_texts(20)
+    texts = some_texts(9)
     one_by_one = np.concatenate([embedder.embed([text]) for text in texts])
     assert np.allclose(embedder.embed(texts), one_by_one, atol=1e-5)
 

@@ -73,6 +73,11 @@ class Packages:
         )
         shutil.rmtree(package / "__pycache__", ignore_errors=True)
 
+    def copy(self, other: Packages) -> None:
+        """Have what another server has, on which the same was installed: an installation takes three seconds of the processor."""
+        shutil.rmtree(self.site)
+        shutil.copytree(other.site, self.site, symlinks=True)
+
     def _link(self, target: str) -> None:
         link = self.site / ".link"
         link.symlink_to(target)
@@ -105,8 +110,8 @@ def two_servers(runtime: Runtime, version: str) -> Iterator[Servers]:
     try:
         packages = [Packages(runtime), Packages(runtime)]
         closing += packages
-        for each in packages:
-            each.install() if version == VERSION else each.release(version)
+        packages[0].install() if version == VERSION else packages[0].release(version)
+        packages[1].copy(packages[0])
         primary = Cluster(runtime, environment=packages[0].environment)
         closing.append(primary)
         with Database.open(primary.create_database("app")) as db:
@@ -165,7 +170,7 @@ def test_standby_first(released: Servers) -> None:
         assert found(new) == found(writer) == found(old) != before
 
         # Then the primary, whose session goes on likewise.
-        released.on_primary.install()
+        released.on_primary.copy(released.on_standby)
         put_all(writer, "default", {"newer": "Bob Stone reads the checkpoint of Kim Park."})
         work(writer)
         with released.session() as other:
@@ -202,7 +207,7 @@ def test_a_standby_that_is_behind_its_database_says_so_until_its_package_is_ther
     with released.session(standby=True) as reader, pytest.raises(psycopg.errors.UndefinedFile) as error:
         rows(reader, "SELECT * FROM graphrag.search('checkpoint')")
     assert "Install the package" in str(error.value.diag.message_hint)
-    released.on_standby.install()
+    released.on_standby.copy(released.on_primary)
     with released.session(standby=True) as reader:
         assert found(reader) == expected
 
@@ -223,7 +228,7 @@ def test_sessions_of_this_version_go_over_to_every_later_one(current: Servers) -
             rows(half, "SELECT * FROM graphrag.search('checkpoint', mode => 'bm25')")
             for version, later in ((VERSION, "0.9.1"), ("0.9.1", "0.9.2")):
                 current.on_standby.install(later)
-                current.on_primary.install(later)
+                current.on_primary.copy(current.on_standby)
                 assert found(half) == found(reader) == expected
                 assert loaded(half).endswith(f".pg_graphrag-{version}/pg_graphrag")
                 updated(writer, version, later)

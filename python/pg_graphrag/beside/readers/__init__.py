@@ -94,11 +94,21 @@ def _says_nothing(document: Document) -> bool:
 def read(path: Path, key: str, options: ReadOptions | None = None) -> Iterator[Document | ReadError | ReadWarning]:
     """Read the documents of one file.
 
-    `path`: the file. `key`: its ``source_key``, and its ``path`` in the metadata: the path below what the user named, so that
-    it does not depend on the machine. `options`: encoding, and whether rows are documents.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    key : str
+        Its ``source_key``, and its ``path`` in the metadata: the path below what the user named, so that it does not
+        depend on the machine.
+    options : ReadOptions, optional
+        Encoding, and whether rows are documents.
 
-    Yields Document, ReadError or ReadWarning: one document, or one per line (JSON Lines), attachment or row; an error for the
-    file or line that cannot be read; a warning for what a document lacks.
+    Yields
+    ------
+    Document, ReadError or ReadWarning
+        One document, or one per line (JSON Lines), attachment or row; an error for the file or line that cannot be
+        read; a warning for what a document lacks.
     """
     yield from read_source(
         Source(path, key, path.name, options or ReadOptions()), kind_of(path.name) or "plain.text:read_text"

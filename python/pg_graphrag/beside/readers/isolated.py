@@ -23,7 +23,10 @@ Item = Document | ReadError | ReadWarning
 class IsolatedReader:
     """Reads files one after the other, in one process until a file breaks it. A context manager.
 
-    `seconds`, `memory`: bounds for a file: time, and bytes of the process (where the system bounds them).
+    Parameters
+    ----------
+    seconds, memory : float, int
+        Bounds for a file: time, and bytes of the process (where the system bounds them).
     """
 
     def __init__(self, options: ReadOptions, seconds: float = MAX_SECONDS, memory: int = MAX_MEMORY):

@@ -16,8 +16,13 @@ from pg_graphrag.text import letters
 class ReadOptions:
     """How to read.
 
-    `encoding`: encoding of texts that have no byte order mark. Without it, what a file declares, else UTF-8, else what its
-    bytes look like. `by_row`: whether each row of a CSV file or sheet is a document of its own.
+    Parameters
+    ----------
+    encoding : str, optional
+        Encoding of texts that have no byte order mark. Without it, what a file declares, else UTF-8, else what its bytes
+        look like.
+    by_row : bool
+        Whether each row of a CSV file or sheet is a document of its own.
     """
 
     encoding: str | None = None

@@ -48,7 +48,10 @@ _HINTS = {"float32": "f32", "bfloat16": "bf16", "int8": "f32"}
 def _openvino() -> Any:
     """Return the package, loaded with all signals blocked, since it starts threads.
 
-    Raises GraphRAGError: 58P01 when it cannot be loaded.
+    Raises
+    ------
+    GraphRAGError
+        58P01 when it cannot be loaded.
     """
     if "openvino" not in sys.modules:
         os.environ.setdefault("HWLOC_HIDE_ERRORS", "2")  # it would write to the log of the server
@@ -70,7 +73,12 @@ def _openvino() -> Any:
 class EngineEncoder:
     """Token ids to mean-pooled, L2-normalised sentence vectors, as `bert.BertEncoder` gives them.
 
-    `weights`, `config`: as of `bert.BertEncoder`. `precision`: "float32", "bfloat16" or "int8", of the matrix products.
+    Parameters
+    ----------
+    weights, config
+        As of `bert.BertEncoder`.
+    precision : str
+        "float32", "bfloat16" or "int8", of the matrix products.
     """
 
     def __init__(self, weights: Path, config: dict[str, Any], precision: str) -> None:

@@ -81,7 +81,10 @@ _LAYOUT = (".//table", ".//pre", ".//h1", ".//h2", ".//h3", ".//h4", ".//form", 
 def read_html(source: Source) -> Iterator[Document]:
     """Read an HTML page, well-formed or not, as one document.
 
-    Raises ReadError: when it cannot be decoded, or is nested deeper than the parser goes.
+    Raises
+    ------
+    ReadError
+        When it cannot be decoded, or is nested deeper than the parser goes.
     """
     data = source.read()
     declared = _DECLARED.search(data, 0, _HEAD)
@@ -100,7 +103,10 @@ def read_html(source: Source) -> Iterator[Document]:
 def parse(html: str) -> HtmlElement | None:
     """Return a page as a tree; None when it is empty.
 
-    Raises ValueError: when the page is nested so deeply that the parser would lose a part of it.
+    Raises
+    ------
+    ValueError
+        When the page is nested so deeply that the parser would lose a part of it.
     """
     parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     try:

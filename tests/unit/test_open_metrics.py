@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pg_graphrag.beside.cli.metrics import open_metrics
+from pg_graphrag.beside.cli.status import open_metrics
 from pg_graphrag.beside.client import Metric
 
 

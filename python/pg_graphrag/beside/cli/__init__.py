@@ -203,7 +203,7 @@ def _parser() -> argparse.ArgumentParser:
         help="print numbers for a monitor",
         description="Print the view graphrag.metrics as OpenMetrics text. A role needs pg_monitor for it.",
     )
-    metrics.set_defaults(run=later("metrics", "metrics"))
+    metrics.set_defaults(run=later("status", "metrics"))
 
     install = commands.add_parser(
         "install",

@@ -1,8 +1,9 @@
-"""``pg-graphrag status``: what is indexed, queued and failed."""
+"""``pg-graphrag status``: what is indexed, queued and failed; ``metrics``: the view graphrag.metrics as OpenMetrics text."""
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import psycopg
@@ -10,7 +11,7 @@ import psycopg
 from pg_graphrag.beside.cli.open_database import connect
 from pg_graphrag.beside.cli.progress import Display, total
 from pg_graphrag.beside.cli.terminal import aligned, print_json
-from pg_graphrag.beside.client import GraphRAG, Progress, sql_statements
+from pg_graphrag.beside.client import GraphRAG, Metric, Progress, sql_statements
 from pg_graphrag.beside.client.blocking import execute
 
 _COLUMNS = (
@@ -96,3 +97,30 @@ def _print_details(client: GraphRAG, row: Progress) -> None:
             print(f"  {job.source_key or job.kind}: {job.last_error}")
         if len(jobs) > _SHOWN_FAILURES:
             print(f"  … and {len(jobs) - _SHOWN_FAILURES:,} more in graphrag.failed_jobs")
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+
+
+def metrics(args: argparse.Namespace) -> int:
+    """Print the metrics of a database. Returns the exit status."""
+    with connect(args.url) as connection:
+        rows = execute(connection, sql_statements.metrics())
+    print("\n".join(open_metrics(rows)))
+    return 0
+
+
+def open_metrics(rows: Iterable[Metric]) -> Iterator[str]:
+    """Yield the lines of OpenMetrics text 1.0 for metrics, those of one name beside each other."""
+    for name, samples in groupby(rows, key=lambda metric: metric.name):
+        family = f"pg_graphrag_{name}"
+        yield f"# TYPE {family} gauge"
+        # The specification wants the unit as the name's ending.
+        if name.endswith("_seconds"):
+            yield f"# UNIT {family} seconds"
+        for number, sample in enumerate(samples):
+            if number == 0:
+                yield f"# HELP {family} {sample.help.translate(_ESCAPES)}"
+            labels = ",".join(f'{label}="{value.translate(_ESCAPES)}"' for label, value in sample.labels.items())
+            yield f"{family}{{{labels}}} {sample.value}" if labels else f"{family} {sample.value}"
+    yield "# EOF"

@@ -60,7 +60,7 @@ function composer(page, query) {
   offered().then(({ rerank }) => fields.replaceChildren(...preferences.form(settings, { canRerank: rerank, change: () => { line.textContent = preferences.summary(settings); } }).filter(Boolean),
     h("button", { class: "second small", type: "button", id: "context", onclick: () => search("context") }, t("Show what a model would read"))));
   const form = h("form", { class: "composer", onsubmit: (event) => { event.preventDefault(); send(); } },
-    h("div", { class: "box" }, text, long, h("div", { class: "row" },
+    h("div", { class: "box" }, long, text, h("div", { class: "row" },
       h("details", { class: "settings small" }, h("summary", {}, t("Settings")), fields), line, h("span", { class: "grow" }),
       h("button", { id: "search", class: "second", type: "button", title: t("Passages as they stand in the documents (Ctrl+Enter)"), onclick: () => search() }, t("Search")),
       h("button", { id: "ask" }, t("Ask")))));

@@ -152,6 +152,11 @@ def test_a_stream_says_what_it_used_where_asked(client: OpenAI, corpus: str) -> 
     assert last.choices == []
     assert last.usage is not None
     assert last.usage.prompt_tokens > last.usage.completion_tokens > 0
+    *_, alone = client.chat.completions.create(
+        model=f"{corpus}:bypass", messages=messages, stream=True, stream_options={"include_usage": True}
+    )
+    assert alone.usage is not None
+    assert alone.usage.prompt_tokens >= len(QUESTION) // 4
     without = client.chat.completions.create(model=corpus, messages=messages, stream=True)
     assert all(chunk.usage is None and chunk.choices for chunk in without)
 

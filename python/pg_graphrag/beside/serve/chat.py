@@ -182,7 +182,8 @@ async def _answer(
             value = _json_of(item.answer)
             if value is not None:
                 yield value
-            yield _outcome(item, item.answer if value is None else value, "stop", [], is_refusal=value is None)
+            text = item.answer if value is None else value
+            yield _outcome(request, item, text, "stop", [], is_refusal=value is None)
             return
         if rest := cut.finish():
             sent += rest
@@ -190,13 +191,17 @@ async def _answer(
         citations = annotations(item, sent, address, corpus)
         if with_sources and (below := _sources(item, sent, address, corpus)):
             yield below
-        yield _outcome(item, sent, cut.reason or ("length" if item.usage.get("cut_off") else "stop"), citations)
+        yield _outcome(
+            request, item, sent, cut.reason or ("length" if item.usage.get("cut_off") else "stop"), citations
+        )
 
 
 def _outcome(
-    answer: Answer, text: str, reason: str, citations: list[dict[str, Any]], *, is_refusal: bool = False
+    request: Chat, answer: Answer, text: str, reason: str, citations: list[dict[str, Any]], *, is_refusal: bool = False
 ) -> Outcome:
-    tokens_in = int(answer.usage.get("tokens_in") or 0) or len(answer.context["prompt"].encode()) // _BYTES_PER_TOKEN
+    # Without documents the prompt is the conversation.
+    prompt = answer.context["prompt"] or "\n".join(message.text for message in request.messages)
+    tokens_in = int(answer.usage.get("tokens_in") or 0) or len(prompt.encode()) // _BYTES_PER_TOKEN + 1
     tokens_out = int(answer.usage.get("tokens_out") or 0) or len(text.encode()) // _BYTES_PER_TOKEN + 1
     return Outcome(text, reason, citations, (tokens_in, tokens_out), is_refusal)
 

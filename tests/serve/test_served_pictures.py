@@ -11,6 +11,7 @@ from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.settings import RIGHTS
 
 from tests.runtime.cluster import Database
+from tests.serve.pages import CHROMIUM, picture, until
 from tests.serve.serving import TOKEN, Serving, callers, serving
 from tests.serve.test_mcp import call, over_http
 from tests.sql.ingest import put, searched_corpus, work
@@ -103,3 +104,26 @@ def test_uploads_keep_pictures_where_they_are_asked_for(server: Serving, module_
             ).json()
             assert result["errors"] == []
             assert module_db.execute(sql.encode()).fetchall() == [(count,)]
+
+
+@pytest.mark.chromium
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+def test_the_page_shows_the_picture_beside_its_words(browser: Any, server: Serving, pictures: dict[str, int]) -> None:
+    errors: list[str] = []
+    page = browser.new_context(viewport={"width": 1280, "height": 820}, locale="en-US").new_page()
+    page.set_default_timeout(30_000)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{server.url}/#token={TOKEN}")
+    page.fill("#question", QUESTION)
+    page.keyboard.press("Control+Enter")
+    page.click(".hits .title >> nth=0")
+    for _ in range(2):
+        page.wait_for_selector("#panel .picture img")
+        until(page, "document.querySelector('#panel .picture img').naturalWidth === 1")
+        assert "drawing of the Heron launcher" in page.inner_text("#panel figcaption")
+        assert "picture=" in page.url
+        picture(page, "picture of a document")
+        # The address leads there again.
+        page.reload()
+    page.context.close()
+    assert errors == []

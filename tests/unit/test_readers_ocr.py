@@ -106,6 +106,8 @@ def test_tables_have_rows() -> None:
 
 
 def test_columns_of_japanese_are_read_from_the_right() -> None:
-    columns = ("吾輩は猫である名前は", "まだ無いどこで生れた")
-    lines = [line(text, 900 - 60 * number, 100, 40, 700) for number, text in enumerate(columns)]
+    lines = [
+        line(text, 900 - 60 * number, 100, 40, 700)
+        for number, text in enumerate(("吾輩は猫である名前は", "まだ無いどこで生れた"))
+    ]
     assert text_of([page_of_lines(lines[::-1])], {}).strip("\n\f") == "吾輩は猫である名前はまだ無いどこで生れた"

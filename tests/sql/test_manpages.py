@@ -15,7 +15,7 @@ from tests.runtime.cluster import Database, Runtime
 from tests.sql.ingest import canonical, keys, put, rows, search, searched_corpus, statuses, value, work
 
 LANGUAGES = {"ja": "ja", "zh_CN": "zh"}
-COUNT = 10
+COUNT = 16
 # Half width kana to what NFKC makes of them, the other way round.
 HALF_WIDTH = {
     unicodedata.normalize("NFKC", kana + mark): kana + mark

@@ -56,7 +56,7 @@ function composer(page, query) {
   text.value = query ?? "";
   const line = h("span", { class: "soft small", id: "set" }, preferences.summary(settings));
   const fields = h("div", { class: "fields" });
-  const long = h("p", { class: "error small", role: "alert" });
+  const long = h("p", { class: "small", role: "alert" });
   offered().then(({ rerank }) => fields.replaceChildren(...preferences.form(settings, { canRerank: rerank, change: () => { line.textContent = preferences.summary(settings); } }).filter(Boolean),
     h("button", { class: "second small", type: "button", id: "context", onclick: () => search("context") }, t("Show what a model would read"))));
   const form = h("form", { class: "composer", onsubmit: (event) => { event.preventDefault(); send(); } },
@@ -74,6 +74,7 @@ function composer(page, query) {
     // Said once, and not with each letter.
     const problem = [...text.value].length > session.max_question ? t("The question is too long: at most {count} characters are read.", { count: session.max_question }) : "";
     if (long.textContent !== problem) long.textContent = problem;
+    long.classList.toggle("error", Boolean(problem));
   }
 
   function keys(event) {

@@ -96,14 +96,14 @@ def folder(path: Path) -> Iterator[Text]:
 PUBLIC = ("christmas-carol", "lihua-world", "musique", "jsquad", "drcd", "cmrc", "articles")
 
 
-def drafts(texts: Iterable[Text], options: Options) -> list[tuple[DocumentDraft, str]]:
-    """Return drafts of documents, without mentions, and their contents."""
+def drafts(texts: Iterable[Text], options: Options) -> list[DocumentDraft]:
+    """Return drafts of documents, without mentions."""
     cut = tokenizer(options.tokenizer)
     found = []
     for title, content in texts:
         *_, whole = draft(0, "", title, content, options, cut)
         if whole is not None and whole.chunks:
-            found.append((whole, content))
+            found.append(whole)
     return found
 
 
@@ -122,10 +122,10 @@ def extracted(texts: list[Text], language: str, model: str = MULTILINGUAL_MODEL)
     entities: dict[str, Entity] = {}
     started = time.process_time()
     documents = drafts(texts, options)
-    read = read_by(model, (whole for whole, _ in documents))
-    for whole, content in documents:
+    read = read_by(model, documents)
+    for whole in documents:
         names = document_names(whole.title, whole.chunks, read)
-        proses = own_proses(whole.chunks, content)
+        proses = own_proses(whole.chunks)
         for _ in add_concepts(whole.chunks, whole.title, proses, names, with_full_names=options.full_names):
             pass
         for chunk in whole.chunks:

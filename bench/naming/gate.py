@@ -111,10 +111,10 @@ def usages(texts: Sequence[Text], language: str, model: str) -> Iterator[tuple[M
     options = Options(language=language)
     documents = drafts(texts, options)
     with patch.object(prepare, "entity_keys", note), patch.object(NameTagger, "terms", _states):
-        tagged = read_by(model, (whole for whole, _ in documents)) if model else NO_NAMES
-        for whole, content in documents:
+        tagged = read_by(model, documents) if model else NO_NAMES
+        for whole in documents:
             names = document_names(whole.title, whole.chunks, tagged)
-            proses = own_proses(whole.chunks, content)
+            proses = own_proses(whole.chunks)
             for _ in add_concepts(whole.chunks, whole.title, proses, names, with_full_names=options.full_names):
                 pass
             yield from judged

@@ -67,7 +67,10 @@ class Sample:
 def samples() -> list[Sample]:
     """Return a page of each kind."""
     made = [Sample(f"printed {language}", _printed(language), TEXTS[language]) for language in TEXTS]
-    made += [Sample(f"photographed {language}", _photographed(_printed(language)), TEXTS[language]) for language in ("en", "ja")]
+    made += [
+        Sample(f"photographed {language}", _photographed(_printed(language)), TEXTS[language])
+        for language in ("en", "ja")
+    ]
     made.append(Sample("faxed en", _faxed(_printed("en")), TEXTS["en"]))
     columns, text = _columns()
     made.append(Sample("two columns en", columns, text))

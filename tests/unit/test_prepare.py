@@ -22,7 +22,7 @@ def made(content: str, title: str | None = None, options: Options | None = None)
     assert whole is not None
     assert set(polls) <= {None}
     assert len(polls) >= len(whole.chunks)
-    return with_concepts(whole, content, options)
+    return with_concepts(whole, options)
 
 
 def small(content: str, title: str | None = None) -> DocumentDraft:

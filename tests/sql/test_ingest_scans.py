@@ -43,11 +43,8 @@ def test_a_scanned_contract_is_found_and_cited_by_page(db: Database, tmp_path: P
     if JAPANESE:
         questions["管轄裁判所はどこですか"] = "10"
     for question, number in questions.items():
-        row = db.execute(
-            "SELECT citations FROM graphrag.ask(%s, mode => 'bm25')",
-            [question],
-        )[0]
-        assert any(str(citation["pages"]) == number for citation in row[0]), (question, row)
+        ((citations,),) = db.execute("SELECT citations FROM graphrag.ask(%s, mode => 'bm25')", [question])
+        assert any(str(citation["pages"]) == number for citation in citations), (question, citations)
 
 
 def test_scans_are_errors_where_nobody_recognises_them(db: Database, tmp_path: Path) -> None:

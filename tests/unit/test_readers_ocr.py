@@ -12,8 +12,8 @@ pytest.importorskip("rapidocr")
 
 from pg_graphrag.beside.client import Document
 from pg_graphrag.beside.readers import Item, ReadError, ReadOptions, ReadProgress, ReadWarning, read
+from pg_graphrag.beside.readers.layout.text import text_of
 from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, page_of_lines
-from pg_graphrag.beside.readers.pdf.pdf_text import text_of
 from PIL import Image
 
 from tests.unit.files import write
@@ -106,5 +106,8 @@ def test_tables_have_rows() -> None:
 
 
 def test_columns_of_japanese_are_read_from_the_right() -> None:
-    lines = [line(text, 900 - 60 * number, 100, 40, 700) for number, text in enumerate(("吾輩は猫である名前は", "まだ無いどこで生れた"))]
+    lines = [
+        line(text, 900 - 60 * number, 100, 40, 700)
+        for number, text in enumerate(("吾輩は猫である名前は", "まだ無いどこで生れた"))
+    ]
     assert text_of([page_of_lines(lines[::-1])], {}).strip("\n\f") == "吾輩は猫である名前はまだ無いどこで生れた"

@@ -44,17 +44,15 @@ def test_pictures_of_a_page_of_html_have_places_captions_and_descriptions(tmp_pa
 
 
 def test_pictures_of_a_book_are_those_beside_its_chapters(tmp_path: Path) -> None:
-    parts: dict[str, str | bytes] = (
-        {
-            "META-INF/container.xml": '<container><rootfiles><rootfile full-path="O/c.opf"/></rootfiles></container>',
-            "O/c.opf": '<package xmlns="http://www.idpf.org/2007/opf"><manifest><item id="a" href="t/a.xhtml" '
-            'media-type="application/xhtml+xml"/><item id="b" href="t/b.xhtml" media-type="application/xhtml+xml"/>'
-            '</manifest><spine><itemref idref="a"/><itemref idref="b"/></spine></package>',
-            "O/t/a.xhtml": "<html><body><p>Text.</p></body></html>",
-            "O/t/b.xhtml": "<html><body><img src='../i/b%20c.png'/></body></html>",
-            "O/i/b c.png": label("b"),
-        }
-    )
+    parts: dict[str, str | bytes] = {
+        "META-INF/container.xml": '<container><rootfiles><rootfile full-path="O/c.opf"/></rootfiles></container>',
+        "O/c.opf": '<package xmlns="http://www.idpf.org/2007/opf"><manifest><item id="a" href="t/a.xhtml" '
+        'media-type="application/xhtml+xml"/><item id="b" href="t/b.xhtml" media-type="application/xhtml+xml"/>'
+        '</manifest><spine><itemref idref="a"/><itemref idref="b"/></spine></package>',
+        "O/t/a.xhtml": "<html><body><p>Text.</p></body></html>",
+        "O/t/b.xhtml": "<html><body><img src='../i/b%20c.png'/></body></html>",
+        "O/i/b c.png": label("b"),
+    }
     text, (picture,) = gallery(write(tmp_path / "a.epub", zipped(parts)))
     assert text == "Text.\n"
     assert picture.place == len("Text.")
@@ -108,7 +106,9 @@ def bomb(width: int, height: int) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
+    )
 
 
 HOSTILE = {

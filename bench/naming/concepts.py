@@ -125,7 +125,7 @@ def extracted(texts: list[Text], language: str, model: str = MULTILINGUAL_MODEL)
     read = read_by(model, (whole for whole, _ in documents))
     for whole, content in documents:
         names = document_names(whole.title, whole.chunks, read)
-        proses = own_proses(whole.chunks, content)
+        proses = own_proses(whole.chunks)
         for _ in add_concepts(whole.chunks, whole.title, proses, names, with_full_names=options.full_names):
             pass
         for chunk in whole.chunks:

@@ -115,7 +115,7 @@ def usages(texts: Sequence[Text], language: str, model: str) -> Iterator[tuple[M
         tagged = read_by(model, (whole for whole, _ in documents)) if model else NO_NAMES
         for whole, content in documents:
             names = document_names(whole.title, whole.chunks, tagged)
-            proses = own_proses(whole.chunks, content)
+            proses = own_proses(whole.chunks)
             for _ in add_concepts(whole.chunks, whole.title, proses, names, with_full_names=options.full_names):
                 pass
             yield from judged

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFilter, ImageFont
+from pg_graphrag.beside.readers.layout.text import text_of
 from pg_graphrag.beside.readers.ocr.recognise import LEAST_CONFIDENCE, recognise
-from pg_graphrag.beside.readers.pdf.pdf_text import text_of
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 _FONTS = Path("/usr/share/fonts")
 _LATIN = _FONTS / "truetype/liberation/LiberationSerif-Regular.ttf"
@@ -29,10 +29,10 @@ _WIDTH, _HEIGHT, _MARGIN = 2480, 3508, 280
 _WIDE = "[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]"
 
 TEXTS = {
-    "en": """The supplier shall deliver the Kestrel engines to the works at Osaka within thirty (30) days after receipt of an order.
-Risk passes to the buyer when the goods are handed over to the carrier; title passes when the price of USD 48,250.75 is paid in full.
+    "en": """The supplier shall deliver the Kestrel engines to the works at Osaka within thirty (30) days after receipt.
+Risk passes to the buyer when the goods are handed over to the carrier; title passes when the price of USD 48,250.75 is paid.
 If a party is prevented by force majeure from performing its duties, it shall inform the other within 5 working days.
-Neither party is liable for loss of profit, save where the damage was caused wilfully or by gross negligence (see section 14.2).
+Neither party is liable for loss of profit, save where the damage was caused wilfully (see section 14.2).
 Notices are sent by registered letter to the addresses above, or by e-mail to legal@acme-rockets.example and are deemed received.
 This agreement is governed by the laws of Japan, and disputes are settled by the Osaka District Court in the first instance.""",
     "de": """Der Lieferant liefert die Triebwerke binnen dreißig (30) Tagen nach Eingang der Bestellung an das Werk in Düsseldorf.
@@ -40,7 +40,7 @@ Die Gefahr geht mit der Übergabe an den Frachtführer über; das Eigentum erst 
 Höhere Gewalt befreit die Parteien für ihre Dauer von den Pflichten, sofern dies unverzüglich schriftlich angezeigt wird.
 Für entgangenen Gewinn wird nicht gehaftet, außer bei Vorsatz oder grober Fahrlässigkeit gemäß § 14 Abs. 2 dieses Vertrages.
 Änderungen bedürfen der Schriftform; mündliche Nebenabreden bestehen nicht. Gerichtsstand ist Köln, es gilt deutsches Recht.""",
-    "ja": """甲は乙に対し、本契約に基づき、エンジン十二基を大阪工場に納入するものとする。納入期限は注文書の受領後三十日以内とする。
+    "ja": """甲は乙に対し、本契約に基づき、エンジン十二基を大阪工場に納入するものとする。納期は三十日以内とする。
 危険負担は、商品が運送人に引き渡された時に乙に移転する。所有権は、代金四千八百二十五万円の全額が支払われた時に移転する。
 天災その他の不可抗力により義務を履行できないときは、当事者は五営業日以内に相手方に書面で通知しなければならない。
 本契約に関する一切の紛争については、大阪地方裁判所を第一審の専属的合意管轄裁判所とする。""",
@@ -67,7 +67,10 @@ class Sample:
 def samples() -> list[Sample]:
     """Return a page of each kind."""
     made = [Sample(f"printed {language}", _printed(language), TEXTS[language]) for language in TEXTS]
-    made += [Sample(f"photographed {language}", _photographed(_printed(language)), TEXTS[language]) for language in ("en", "ja")]
+    made += [
+        Sample(f"photographed {language}", _photographed(_printed(language)), TEXTS[language])
+        for language in ("en", "ja")
+    ]
     made.append(Sample("faxed en", _faxed(_printed("en")), TEXTS["en"]))
     columns, text = _columns()
     made.append(Sample("two columns en", columns, text))

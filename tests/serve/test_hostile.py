@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from pg_graphrag.beside.client import GraphRAG
+from pg_graphrag.beside.readers import ReadOptions
 from pg_graphrag.beside.serve import uploads
 from pg_graphrag.beside.serve.caller_database import Database
 from pg_graphrag.beside.serve.callers import Caller, Proxy, _hash, read_callers, token_hash

@@ -18,7 +18,7 @@ def drafted(title: str | None, content: str, options: Options) -> DocumentDraft:
 def with_concepts(whole: DocumentDraft, content: str, options: Options) -> DocumentDraft:
     """Return a draft with the concepts of its chunks."""
     if whole.chunks:
-        proses = own_proses(whole.chunks, content)
+        proses = own_proses(whole.chunks)
         for _ in add_concepts(whole.chunks, whole.title, proses, DocumentNames(), with_full_names=options.full_names):
             pass
     return whole

@@ -14,10 +14,10 @@ import pg_graphrag
 import pytest
 from pg_graphrag.beside.judging.client_model import Unusable, read_object
 from pg_graphrag.beside.readers import decode, markdown
+from pg_graphrag.beside.readers.layout import text as pdf_text
+from pg_graphrag.beside.readers.layout.page import Line, Segment
 from pg_graphrag.beside.readers.markup import asciidoc, latex, mediawiki, org, rst
 from pg_graphrag.beside.readers.messages import icalendar, subtitles
-from pg_graphrag.beside.readers.pdf import pdf_text
-from pg_graphrag.beside.readers.pdf.pdf_page import Line, Segment
 from pg_graphrag.beside.readers.plain import row_documents as table_rows
 from pg_graphrag.beside.readers.source import Source
 from pg_graphrag.beside.readers.web import furniture

@@ -12,8 +12,8 @@ pytest.importorskip("rapidocr")
 
 from pg_graphrag.beside.client import Document
 from pg_graphrag.beside.readers import Item, ReadError, ReadOptions, ReadProgress, ReadWarning, read
+from pg_graphrag.beside.readers.layout.text import text_of
 from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, page_of_lines
-from pg_graphrag.beside.readers.pdf.pdf_text import text_of
 from PIL import Image
 
 from tests.unit.files import write

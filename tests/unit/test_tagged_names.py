@@ -152,7 +152,7 @@ def test_a_name_in_what_is_no_prose_is_none() -> None:
         found = Concept("Maria", place, place + 5, "NAME", tag="PERSON", probability=99)
         piece.entities = {}
         for _ in add_concepts(
-            [piece], None, own_proses([piece], content), DocumentNames({0: [found]}, is_read=True), with_full_names=True
+            [piece], None, own_proses([piece]), DocumentNames({0: [found]}, is_read=True), with_full_names=True
         ):
             pass
         assert [entity.type for entity in piece.entities.values()].count("PERSON") == count
@@ -173,7 +173,7 @@ def test_walks_go_over_pieces_within_names_alone(
 ) -> None:
     piece = chunk(content, [(0, len(content))])
     found = DocumentNames({0: [name(content, part) for part in names]}, is_read=True)
-    for _ in add_concepts([piece], None, own_proses([piece], content), found, with_full_names=True):
+    for _ in add_concepts([piece], None, own_proses([piece]), found, with_full_names=True):
         pass
     assert weak <= piece.weak.keys()
     assert not not_weak & piece.weak.keys()

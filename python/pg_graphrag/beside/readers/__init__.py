@@ -116,9 +116,10 @@ def _with_pictures(source: Source, document: Document, kind: str) -> Iterator[It
         yield from pictures
     if _says_nothing(document):
         yield source.warning("holds no text")
-    bare = sorted({item.page for item in pictures if item.page and not content.split("\f")[item.page - 1].strip()})
-    if bare and kind not in (_PICTURES, "pdf.pdf:read_pdf"):
-        yield source.warning(f"no text on {numbers_text('slide', bare)}")
+    if kind not in (_PICTURES, "pdf.pdf:read_pdf"):
+        bare = sorted({item.page for item in pictures if item.page and not content.split("\f")[item.page - 1].strip()})
+        if bare:
+            yield source.warning(f"no text on {numbers_text('slide', bare)}")
     if source.gallery.unread:
         left_out = ", ".join(f"{count} × {what}" for what, count in sorted(source.gallery.unread.items()))
         yield source.warning(f"pictures that are not read: {left_out}")

@@ -245,7 +245,9 @@ def open_image(data: bytes) -> Iterator["Image.Image"]:
             BytesIO(data), formats=[kind for kind in _FORMATS if kind in Image.OPEN or Image.init()]
         ) as image:
             yield image
-    except (OSError, SyntaxError, ArithmeticError, LookupError, Image.DecompressionBombError) as error:
+    except Image.DecompressionBombError as error:
+        raise ValueError(f"more than {MAX_PIXELS:,} pixels") from error
+    except (OSError, SyntaxError, ArithmeticError, LookupError) as error:
         begin = data[:512].lstrip()
         if begin[:1] == b"<":
             raise ValueError("svg") from error

@@ -6,8 +6,8 @@ from math import atan2, cos, hypot, sin
 from statistics import median
 from typing import TypeAlias
 
-from pg_graphrag.beside.readers.pdf.pdf_layout import page_of
-from pg_graphrag.beside.readers.pdf.pdf_page import Page, Segment
+from pg_graphrag.beside.readers.layout.blocks import page_of
+from pg_graphrag.beside.readers.layout.page import Page, Segment
 
 Point: TypeAlias = tuple[float, float]
 # A line is upright text, or a column, when its box is so much taller than wide.

@@ -4,8 +4,8 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pg_graphrag.beside.readers.layout.text import text_of
 from pg_graphrag.beside.readers.ocr.recognise import Recognised, recognised_pages, said_of
-from pg_graphrag.beside.readers.pdf.pdf_text import text_of
 from pg_graphrag.beside.readers.pictures import Picture, open_image, pixels_of
 from pg_graphrag.beside.readers.read_errors import ReadProgress
 from pg_graphrag.beside.readers.source import Source

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 # What is sought is sought in a picture of this size; what is found is read in the picture as it is.
-_SOUGHT_IN = 2000
+_SOUGHT_IN, _SMALL, _FEW = 2000, 960, 6
 # Lines that are less sure may stand on their heads, and do where they are so much surer then.
 _UPRIGHT, _SURER = 0.85, 0.05
 _MOSTLY = 0.5
@@ -55,8 +55,14 @@ class RapidEngine:
     def _lines(self, image: "Image.Image") -> tuple[list[RecognisedLine], bool]:
         """Return the lines of a picture as it stands, and whether they are surer when they are turned on their heads."""
         pixels = np.asarray(image.convert("RGB"))[:, :, ::-1].copy()
-        boxes = self._engine(pixels, use_det=True, use_cls=False, use_rec=False).boxes
-        if boxes is None or not len(boxes):
+        boxes = self._boxes(pixels)
+        if len(boxes) < _FEW and max(image.size) > _SMALL:
+            # Of a page that is nearly empty the lines are found in a smaller picture of it.
+            small = image.convert("RGB")
+            small.thumbnail((_SMALL, _SMALL))
+            found = self._boxes(np.asarray(small)[:, :, ::-1].copy()) * np.float32(image.width / small.width)
+            boxes = found if len(found) > len(boxes) else boxes
+        if not len(boxes):
             return [], False
         crops = self._engine.crop_text_regions(pixels, boxes)
         lines = self._read(boxes, crops)
@@ -66,6 +72,11 @@ class RapidEngine:
         # rapidocr's own classifier takes long lines of tilted pages for flipped ones.
         flipped = self._read(boxes, [crop[::-1, ::-1].copy() for crop in crops])
         return (flipped, True) if confidence_of(flipped) > confidence + _SURER else (lines, False)
+
+    def _boxes(self, pixels: Any) -> Any:
+        """Return the corners of lines, float32 (lines, 4, 2)."""
+        boxes = self._engine(pixels, use_det=True, use_cls=False, use_rec=False).boxes
+        return np.zeros((0, 4, 2), np.float32) if boxes is None else np.asarray(boxes, np.float32)
 
     def _read(self, boxes: Any, crops: list[Any]) -> list[RecognisedLine]:
         read = self._engine.recognize_txt(crops)

@@ -9,8 +9,8 @@ from functools import cache
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pg_graphrag.beside.readers.layout.page import Page
 from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, confidence_of, page_of_lines
-from pg_graphrag.beside.readers.pdf.pdf_page import Page
 from pg_graphrag.beside.readers.read_errors import ReadProgress
 from pg_graphrag.beside.readers.source import Source, numbers_text
 from pg_graphrag.ground.errors import GraphRAGError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Pages of a document.
 MAX_PAGES = 2000
 # A page or picture that is less sure is none of text: see bench/RESULTS.md, "Scans".
-LEAST_CONFIDENCE = 0.8
+LEAST_CONFIDENCE = 0.85
 # Of a page that is sure enough, such a line is a pattern, or a stroke.
 _LEAST_OF_LINE = 0.5
 # Engines at work at once: each holds some 300 MB.

@@ -14,15 +14,15 @@ from unicodedata import normalize
 import pypdfium2 as pdfium
 
 from pg_graphrag.beside.readers.attached import MAX_ATTACHMENTS, own_names, read_attachments
+from pg_graphrag.beside.readers.layout.blocks import LEFTWARD, page_of
+from pg_graphrag.beside.readers.layout.page import Block, Line, Page, Segment
+from pg_graphrag.beside.readers.layout.text import Entry, text_of, title_of
 from pg_graphrag.beside.readers.markdown import heading_of
 from pg_graphrag.beside.readers.ocr.recognise import MAX_PAGES as MAX_RECOGNISED
 from pg_graphrag.beside.readers.ocr.recognise import Recognised, recognised_pages, said_of, unsure_text
 from pg_graphrag.beside.readers.pdf.pdf_garbled import garbled_pages
-from pg_graphrag.beside.readers.pdf.pdf_layout import LEFTWARD, page_of
 from pg_graphrag.beside.readers.pdf.pdf_notes import notes_of
-from pg_graphrag.beside.readers.pdf.pdf_page import Block, Line, Page, Segment
 from pg_graphrag.beside.readers.pdf.pdf_pictures import add_pictures, drawn_pages, stamped_scans
-from pg_graphrag.beside.readers.pdf.pdf_text import Entry, text_of, title_of
 from pg_graphrag.beside.readers.source import Facts, Item, Source, numbers_text
 
 MAX_PAGES = 20_000

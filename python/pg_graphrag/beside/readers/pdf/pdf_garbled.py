@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from pg_graphrag.beside.readers.pdf.pdf_page import Page
+from pg_graphrag.beside.readers.layout.page import Page
 
 # What stands for no letter that others know.
 _UNREADABLE = re.compile("[\ufffd\ue000-\uf8ff\U000f0000-\U0010fffd]")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pypdfium2 as pdfium
 
-from pg_graphrag.beside.readers.pdf.pdf_page import Page
+from pg_graphrag.beside.readers.layout.page import Page
 from pg_graphrag.beside.readers.pictures import MAX_PIXELS, MIN_SIDE
 from pg_graphrag.beside.readers.source import Source
 

@@ -6,8 +6,8 @@ from io import BytesIO
 
 from PIL import Image
 
+from pg_graphrag.beside.readers.layout.text import text_of
 from pg_graphrag.beside.readers.ocr.recognise import MAX_PAGES, Recognised, recognised_pages, said_of, unsure_text
-from pg_graphrag.beside.readers.pdf.pdf_text import text_of
 from pg_graphrag.beside.readers.pictures import MAX_PICTURE_BYTES, MAX_PIXELS, open_image, pixels_of
 from pg_graphrag.beside.readers.source import Facts, Item, Source
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from pg_graphrag.beside.readers.pdf.pdf_page import DOTS, LEADERS, TERMINAL, Block, Line, Page
+from pg_graphrag.beside.readers.layout.page import DOTS, LEADERS, TERMINAL, Block, Line, Page
 
 _LEAST_ROWS, _LEAST_ACROSS = 3, 3
 # What items of lists begin with, and the share of rows that must, to be items.

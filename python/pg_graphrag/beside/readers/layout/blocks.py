@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 from statistics import median
 
-from pg_graphrag.beside.readers.pdf.pdf_page import Line, Page, Segment, lines_of
-from pg_graphrag.beside.readers.pdf.pdf_tables import end_of_narrow_cells, with_tables
+from pg_graphrag.beside.readers.layout.page import Line, Page, Segment, lines_of
+from pg_graphrag.beside.readers.layout.tables import end_of_narrow_cells, with_tables
 
 # Letters that are written from right to left: Hebrew, Arabic, Syriac and their forms.
 LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")

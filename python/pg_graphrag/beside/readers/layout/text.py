@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
+from pg_graphrag.beside.readers.layout.page import DOTS, LEADERS, TERMINAL, Block, Line, Page
+from pg_graphrag.beside.readers.layout.tables import with_tables
 from pg_graphrag.beside.readers.markdown import fenced
-from pg_graphrag.beside.readers.pdf.pdf_page import DOTS, LEADERS, TERMINAL, Block, Line, Page
-from pg_graphrag.beside.readers.pdf.pdf_tables import with_tables
 from pg_graphrag.beside.readers.tables import table_text
 
 

@@ -1,0 +1,1 @@
+"""Pages of a PDF or scan: lines, columns, tables and their text."""

@@ -123,7 +123,7 @@ def extracted(texts: list[Text], language: str, model: str = MULTILINGUAL_MODEL)
     started = time.process_time()
     documents = drafts(texts, options)
     read = read_by(model, (whole for whole, _ in documents))
-    for whole, content in documents:
+    for whole, _ in documents:
         names = document_names(whole.title, whole.chunks, read)
         proses = own_proses(whole.chunks)
         for _ in add_concepts(whole.chunks, whole.title, proses, names, with_full_names=options.full_names):

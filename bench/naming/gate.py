@@ -113,7 +113,7 @@ def usages(texts: Sequence[Text], language: str, model: str) -> Iterator[tuple[M
     documents = drafts(texts, options)
     with patch.object(prepare, "entity_keys", note), patch.object(NameTagger, "terms", _states):
         tagged = read_by(model, (whole for whole, _ in documents)) if model else NO_NAMES
-        for whole, content in documents:
+        for whole, _ in documents:
             names = document_names(whole.title, whole.chunks, tagged)
             proses = own_proses(whole.chunks)
             for _ in add_concepts(whole.chunks, whole.title, proses, names, with_full_names=options.full_names):

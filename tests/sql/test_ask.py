@@ -27,7 +27,8 @@ def test_an_answer_cites_documents_and_chunks_of_its_context(
     answer, citations, usage, context = ask(module_db, QUESTION, corpus)
     assert answer == ANSWER
     (citation,) = citations
-    assert set(citation) == {"number", "document_id", "source_key", "title", "chunk_id", "section", "pages"}
+    names = {"number", "document_id", "source_key", "title", "chunk_id", "section", "pages", "picture"}
+    assert set(citation) == names
     assert {name: citation[name] for name in ("number", "document_id", "source_key", "title")} in context["references"]
     cited = [chunk for chunk in context["chunks"] if chunk["chunk_id"] == citation["chunk_id"]]
     assert [(chunk["reference"], chunk["document_id"]) for chunk in cited] == [(1, citation["document_id"])]

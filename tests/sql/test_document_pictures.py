@@ -190,7 +190,7 @@ def test_there_must_be_a_document(db: Database) -> None:
 def test_bytes_and_document_stay(db: Database) -> None:
     corpus = searched_corpus(db)
     picture = pictured(db, corpus)
-    for change in ("content = '\\x89504e470d0a1a0a'", "document_id = 1", "media_type = 'image/gif'"):
+    for change in ("content = '\\x89504e470d0a1a0a'", "document_id = document_id + 1", "media_type = 'image/gif'"):
         assert refused(db, f"UPDATE graphrag.pictures SET {change} WHERE id = %s", picture).sqlstate == "0A000"
 
 

@@ -20,7 +20,8 @@ _PAIR = (
 # One row of a section each, its values as a row's text. Rows have no order: digests are sorted.
 _SECTIONS = {
     "documents": """
-        SELECT ROW (d.source_key, d.title, d.content_hash, d.indexed_hash = d.content_hash, d.status, d.metadata,
+        SELECT ROW (d.source_key, d.title, graphrag._content_hash(d.title, d.content), d.indexed_hash = d.content_hash, d.status,
+                    d.metadata,
                     pg_catalog.date_part('epoch', d.valid_from), pg_catalog.date_part('epoch', d.valid_to),
                     pg_catalog.date_part('epoch', d.retracted_at), d.retraction_reason)::text AS line
           FROM graphrag.documents d WHERE d.corpus_id = $1""",

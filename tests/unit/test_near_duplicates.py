@@ -76,7 +76,7 @@ def test_chunks_of_one_document_are_not() -> None:
 
 def test_the_first_ranks_stay_as_they_are_however_many_rows_follow() -> None:
     texts = [STORY if n % 3 else f"{n} {JAPANESE[n:]}" for n in range(60)]
-    rows = [FoundChunk(n, n, str(n), None, 0, text, 0, None, None, 1.0) for n, text in enumerate(texts)]
+    rows = [FoundChunk(n, n, str(n), None, 0, text, 0, None, None, None, 1.0) for n, text in enumerate(texts)]
     first, twins = _compared(rows)
     for count in range(max(*first, *twins) + 1, 61):
         assert _compared(rows[:count]) == (first, twins)

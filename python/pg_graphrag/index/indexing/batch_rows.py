@@ -1,4 +1,4 @@
-"""The rows of batches: the state of each, the requests of a new one, the jobs that wait for it, and what became of requests.
+"""The rows of batches: the state of each, the requests of a new one, and what became of requests.
 
 That is answers, another batch, or dead letters; and their costs.
 """
@@ -15,7 +15,6 @@ from pg_graphrag.llm.endpoints.ledger import cost
 from pg_graphrag.llm.endpoints.meters import Meter
 from pg_graphrag.llm.endpoints.providers import Provider, load
 from pg_graphrag.server import Database, Row, columns, reserve, slices
-from pg_graphrag.server.queue import Job
 
 # Collected requests wait this long for more, while documents are queued that no worker has begun.
 COLLECT_SECONDS = 600
@@ -191,22 +190,6 @@ def remaining_wait(db: Database, corpus_id: int, is_collecting: bool) -> Waiting
         return None
     seconds = max(1.0, MAX_LOOK if row["seconds"] is None else float(row["seconds"]))
     return Waiting(f"{row['requests']} requests wait for {row['batches']} batches", seconds=seconds)
-
-
-def await_answers(db: Database, job: Job, fault: Waiting, text: str) -> None:
-    """Let a leased job wait for the answers to `fault.keys`, without counting the attempt; not if one is there already."""
-    keys = sorted(fault.keys)
-    lock(db, job.corpus_id)
-    db.query(
-        "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = attempts - 1, last_error = $3,"
-        " payload = payload || pg_catalog.jsonb_build_object('waiting', pg_catalog.to_jsonb($4)),"
-        " next_attempt_at = pg_catalog.now() + CASE WHEN pg_catalog.cardinality($4) ="
-        " (SELECT pg_catalog.count(*) FROM graphrag.llm_batch_requests r WHERE r.corpus_id = jobs.corpus_id"
-        " AND r.key = ANY ($4) AND r.state IN ('unsent', 'sent')) THEN $5 ELSE 0 END * interval '1 second'"
-        " WHERE id IN (SELECT j.id FROM graphrag.jobs j WHERE j.id = $1 AND j.lease = $2 FOR UPDATE SKIP LOCKED)",
-        ["int8", "int4", "text", "text[]", "float8"],
-        [job.id, job.worker, text, keys, fault.seconds],
-    )
 
 
 # Batches without an answer to a request before it is given up.

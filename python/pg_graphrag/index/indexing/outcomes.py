@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from pg_graphrag.ground.errors import GraphRAGError, is_disk_full, is_of_server
-from pg_graphrag.index.indexing.batch_rows import await_answers
 from pg_graphrag.index.indexing.item_vectors import SOURCES
+from pg_graphrag.llm.endpoints.collector import lock
 from pg_graphrag.llm.endpoints.faults import (
     BudgetReached,
     ItemFault,
@@ -159,3 +159,19 @@ def fail(db: Database, job: Job, error: Exception, *, is_outdated: bool = False)
             ["int8", "text"],
             [job.document_id, text],
         )
+
+
+def await_answers(db: Database, job: Job, fault: Waiting, text: str) -> None:
+    """Let a leased job wait for the answers to `fault.keys`, without counting the attempt; not if one is there already."""
+    keys = sorted(fault.keys)
+    lock(db, job.corpus_id)
+    db.query(
+        "UPDATE graphrag.jobs SET state = 'pending', lease = NULL, attempts = attempts - 1, last_error = $3,"
+        " payload = payload || pg_catalog.jsonb_build_object('waiting', pg_catalog.to_jsonb($4)),"
+        " next_attempt_at = pg_catalog.now() + CASE WHEN pg_catalog.cardinality($4) ="
+        " (SELECT pg_catalog.count(*) FROM graphrag.llm_batch_requests r WHERE r.corpus_id = jobs.corpus_id"
+        " AND r.key = ANY ($4) AND r.state IN ('unsent', 'sent')) THEN $5 ELSE 0 END * interval '1 second'"
+        " WHERE id IN (SELECT j.id FROM graphrag.jobs j WHERE j.id = $1 AND j.lease = $2 FOR UPDATE SKIP LOCKED)",
+        ["int8", "int4", "text", "text[]", "float8"],
+        [job.id, job.worker, text, keys, fault.seconds],
+    )

@@ -206,6 +206,12 @@ PAGES: dict[str, Callable[[Connection], object]] = {
     ),
     "reading.keys": lambda connection: reading.keys(connection, CORPUS, [_number(connection, _DOCUMENT)]),
     "reading.places": lambda connection: reading.places(connection, CORPUS, [(_number(connection, _DOCUMENT), "pump")]),
+    "reading.picture": lambda connection: reading.picture(
+        connection, CORPUS, _number(connection, "id) FROM graphrag.pictures")
+    ),
+    "reading.picture_types": lambda connection: reading.picture_types(
+        connection, [_number(connection, "id) FROM graphrag.pictures")]
+    ),
     "reading.verdicts": lambda connection: reading.verdicts(connection, CORPUS, None, 50),
     "reading.curations": lambda connection: reading.curations(connection, CORPUS, None, 50),
     "export, plot": lambda connection: list(stream(connection, CORPUS)),
@@ -385,6 +391,14 @@ SELECT 'shop', 'ticket/' || n, 'Ticket ' || n,
   JOIN shop.machines o ON o.id = CASE n WHEN %(last)s THEN 1 ELSE n + 1 END
   JOIN shop.plants p ON p.id = m.plant_id
 """
+# What a tenth of them shows.
+_PICTURES = r"""
+INSERT INTO graphrag.pictures (document_id, content, caption)
+SELECT d.id, '\x89504e470d0a1a0a', 'The pump of ' || d.title
+  FROM graphrag.documents d
+ WHERE d.corpus = 'shop'
+   AND d.source_key IN (SELECT 'ticket/' || n FROM generate_series(%(first)s + 1, %(last)s) n WHERE n %% 10 = 0)
+"""
 _LETTERS = """
 INSERT INTO graphrag.documents (corpus, source_key, content)
 SELECT 'letters', 'letter/' || n,
@@ -468,7 +482,7 @@ def fill(connection: Connection, sizes: list[int], rows: bool = True) -> None:
         if rows and not first:
             for call in _ATTACHED:
                 connection.execute(f"SELECT graphrag.{call}".encode())
-        for part in (_TICKETS, _LETTERS):
+        for part in (_TICKETS, _PICTURES, _LETTERS):
             connection.execute(part.encode(), bounds)
         connection.execute("CALL graphrag.process_jobs()")
         # Tables of vectors and of BM25 are made with the first document.

@@ -99,7 +99,7 @@ def folder(tmp_path: Path) -> Path:
         "guide/page.html": b"<title>Looms</title><nav>Home</nav><p>The Jacquard loom wove from punched cards.",
         "people.jsonl": b'{"id": 1, "title": "Ada", "text": "Ada Lovelace", "year": 1815}\n{"id": 2, "text": "C. B."}',
         ".hidden.txt": b"no",
-        "image.png": b"\x89PNG\x00",
+        "drawing.svg": b"<svg/>",
     }
     for name, content in files.items():
         path = tmp_path / "docs" / name
@@ -136,7 +136,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes_in(db: Database, folder:
     (folder / "people.jsonl").write_bytes(b'{"id": 1, "text": "one"}\n{"id": 2\n{"id": 3, "text": "three"}\n')
     done = cli(db.url, "ingest", folder, folder / "none.txt", status=1)
     assert done.stdout == "7 files: 5 new, 0 changed, 0 unchanged, 5 errors, 2 skipped\n"
-    assert "pg-graphrag: skipped 1 .png: image.png\n" in done.stderr
+    assert "pg-graphrag: skipped 1 .svg: drawing.svg\n" in done.stderr
     assert "pg-graphrag: skipped 1 hidden: .hidden.txt\n" in done.stderr
     assert f"{folder}/latin.txt: invalid UTF-8 at byte 3 (0xe9)" in done.stderr
     assert f"{folder}/nul.txt: NUL character at byte 1" in done.stderr

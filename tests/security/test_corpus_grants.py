@@ -437,7 +437,9 @@ def test_policies_of_the_owner_restrict_beside_ours_in_either_order(
         else:
             db.execute("SELECT graphrag.unprotect(%s)", [mine])
         # Ours are gone; theirs are in force as before.
-        assert rows(db, "SELECT polname::text FROM pg_policy") == [("own",)]
+        assert rows(db, "SELECT polname::text FROM pg_policy WHERE polrelid = 'graphrag.documents'::regclass") == [
+            ("own",)
+        ]
         with acting_as(db, reader) as session:
             assert value(session, KEYS) == ["mine", "theirs"]
 

@@ -120,9 +120,9 @@ def test_a_protection_in_force_outlasts_the_update(restored: Database) -> None:
 def test_unprotect_ends_a_protection_that_an_earlier_version_began(restored: Database) -> None:
     restored.execute("ALTER EXTENSION pg_graphrag UPDATE")
     restored.execute("SELECT graphrag.unprotect('guarded')")
-    assert rows(restored, "SELECT polname, polrelid::regclass FROM pg_policy") == []
-    secured = "SELECT oid::regclass FROM pg_class WHERE relrowsecurity AND relnamespace = 'graphrag'::regnamespace"
-    assert rows(restored, secured) == []
+    assert rows(restored, "SELECT polname::text FROM pg_policy") == [("pictures_of_documents",)]
+    secured = "SELECT relname::text FROM pg_class WHERE relrowsecurity AND relnamespace = 'graphrag'::regnamespace"
+    assert rows(restored, secured) == [("pictures",)]
     with as_reader(restored) as reader:
         sql = "SELECT source_key FROM graphrag.documents WHERE corpus = 'guarded' ORDER BY 1"
         assert rows(reader, sql) == [("land",), ("nemo",)]

@@ -229,6 +229,7 @@ def every_call(corpus: str) -> list[tuple[str, str, dict[str, Any]]]:
         ("GET", "/api/graph/entities", {"params": {"corpus": corpus, "query": "x"}}),
         ("GET", "/api/graph/entities/{entity_id}", in_corpus),
         ("GET", "/api/graph/path", {"params": {"corpus": corpus, "source": "x", "target": "y"}}),
+        ("GET", "/api/pictures/{picture_id}", in_corpus),
         ("GET", "/api/curations", in_corpus),
         ("GET", "/api/curations/suggestions", in_corpus),
         ("POST", "/api/curations", {"json": {"kind": "create_entity", "arguments": {"name": "x"}, "corpus": corpus}}),
@@ -252,7 +253,7 @@ def test_a_corpus_of_others_is_as_one_that_is_not_there(given: Serving) -> None:
         def replies(corpus: str) -> list[str]:
             texts = []
             for method, path, options in every_call(corpus):
-                path = path.format(document_id=1, entity_id=1, number=1)
+                path = path.format(document_id=1, entity_id=1, picture_id=1, number=1)
                 texts.append(client.request(method, path, **options).text.replace(corpus, "CORPUS"))
             return [re.sub('"(id|created)": ?("chatcmpl-|[0-9])[^,]*,', "", text) for text in texts]
 

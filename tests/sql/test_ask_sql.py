@@ -151,6 +151,7 @@ def test_rows_are_counted_shown_and_cited(shop: Database, model: Model) -> None:
         "chunk_id": None,
         "section": None,
         "pages": None,
+        "picture": None,
     }
     assert usage["calls"] == 3
 

@@ -26,6 +26,8 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from tests.runtime.cluster import Database
 from tests.sql.ingest import wait_for_lock
 
+# What a PNG begins with.
+PNG = b"\x89PNG\r\n\x1a\n"
 LETTERS = [
     Document(
         "Ada Lovelace wrote to Charles Babbage about the Analytical Engine.", "letter", "A letter", {"year": 1843}
@@ -485,6 +487,7 @@ def test_the_async_client_does_the_same(db: Database) -> None:
             await client.clone_corpus("clone")
             await client.process_jobs()
             assert {row.difference for row in await client.compare_corpora("clone", modes=["bm25"], k=[1])} == {0}
+            assert await client.set_pictures("loom", [{"content": PNG, "caption": "A loom."}]) == 1
             assert await client.delete("loom") == 1
             with pytest.raises(TimeoutError):
                 await client.insert("one more")

@@ -313,6 +313,22 @@ def test_markdown_of_documents_is_shown_as_such_with_its_sentence_lit(opened: Op
     assert "| no table |" in panel.inner_text() and "```" not in panel.inner_text()
     page.reload()
     page.wait_for_selector("#panel td mark")
+    # What opens no code, and what closes none.
+    elements = """async (text) => {
+        const { written } = await import("/static/written.js"), box = document.createElement("div"), from = performance.now();
+        box.append(...written(text, null, null));
+        return [[...box.querySelectorAll("pre")].map((code) => code.textContent), box.textContent, performance.now() - from];
+    }"""
+    commands = "```psql``` is a client.\n\n```createdb``` makes databases.\n~~~\na\n```\nb\n~~~\nend"
+    code, shown, _ = page.evaluate(elements, commands)
+    assert code == ["a\n```\nb"]
+    assert shown == "```psql``` is a client.\n\n```createdb``` makes databases.\na\n```\nbend"
+    for hostile in (
+        "a\n" * 30_000 + "```\nb\n```\n" * 10_000,
+        "| a |\n|" + "-" * 100_000 + "x",
+        "`" * 1000 + "\n" + "~~~\n" * 30_000,
+    ):
+        assert page.evaluate(elements, hostile)[2] < 5000
 
 
 def test_texts_of_documents_are_never_markup(opened: Open, module_db: Database) -> None:

@@ -7,6 +7,7 @@ import re
 import secrets
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -100,6 +101,8 @@ def before_questions(command: list[Any], environment: dict[str, str]) -> str:
         start_new_session=True,
     )
     assert process.stdout is not None
+    too_late = threading.Timer(20 * MINUTES, os.killpg, (process.pid, signal.SIGKILL))
+    too_late.start()
     lines = []
     for line in process.stdout:
         lines.append(line)
@@ -108,6 +111,7 @@ def before_questions(command: list[Any], environment: dict[str, str]) -> str:
             break
     else:
         pytest.fail("".join(lines))
+    too_late.cancel()
     process.communicate(timeout=2 * MINUTES)
     return "".join(lines)
 

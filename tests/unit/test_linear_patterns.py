@@ -27,7 +27,7 @@ from pg_graphrag.index.extraction import extraction_replies, records
 from pg_graphrag.index.graph import cypher_text
 from pg_graphrag.llm.asking import replies
 from pg_graphrag.llm.endpoints.faults import ItemFault
-from pg_graphrag.search.contexts import citations
+from pg_graphrag.search.contexts import citations, sentences_in_order
 from pg_graphrag.search.contexts.citations import Citations
 from pg_graphrag.text import chunks, concept, dates, languages, outline, prose, sentences
 from pg_graphrag.text.naming import full_names
@@ -88,6 +88,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "concepts, another language": lambda text: concepts.concepts(text, "fr"),
     "concepts, German": lambda text: concepts.concepts(text, "de"),
     "prose": prose.prose,
+    "a line of an answer by extracts": sentences_in_order.readable,
     "references": lambda text: full_names.references(text, [], sentences.sentences(text, "en")),
     "the name that a title is": names.title_name,
     "search terms": lambda text: search_terms.lexical(text, "en"),

@@ -64,7 +64,7 @@ Flags: TypeAlias = NDArray[np.bool_]
 # (n, dimensions), or (dimensions,) for a single vector.
 Vectors: TypeAlias = NDArray[np.float32]
 
-# A query has few tokens. OpenBLAS multiplies small matrices without packing them first; packing all weights for a query
+# OpenBLAS multiplies small matrices without packing them first; packing large weights for few rows (the tokens of a question)
 # takes as long as reading them. So they are multiplied in slices, as large as it takes for small (rows x columns x depth).
 _FEW_TOKENS = 32
 _SMALL_PRODUCT = 100**3
@@ -87,7 +87,7 @@ def sums(places: Places, weights: Scores, length: int = 0) -> Scores:
 
 
 def multiply(inputs: Vectors, weight: Vectors, product: Vectors) -> None:
-    """``product = inputs @ weight.T``."""
+    """Write ``inputs @ weight.T`` in `product`, (n, m): `inputs` are (n, k), n > 0, and `weight` is (m, k)."""
     if len(inputs) > _FEW_TOKENS:
         np.matmul(inputs, weight.T, out=product)
         return

@@ -1,6 +1,7 @@
 """The whole server as one ASGI application."""
 
 import logging
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -120,8 +121,8 @@ def _handle_errors(app: FastAPI) -> None:
         # Where a value may be of several kinds, each says what it misses; the deepest is of the kind that was meant.
         nearest = max(error.errors(), key=lambda item: (len(item["loc"]), not item["type"].endswith("_type")))
         where = ".".join(map(str, nearest["loc"]))
-        is_json = "json" in request.headers.get("content-type", "json")
-        hint = "See /api/openapi.json." if is_json else "Send JSON, with the header Content-Type: application/json."
+        is_read = re.search("json|multipart/", request.headers.get("content-type", "json"))
+        hint = "See /api/openapi.json." if is_read else "Send JSON, with the header Content-Type: application/json."
         return reply(request, Refusal(400, "22023", f"{where}: {nearest['msg']}", hint))
 
     async def handle_http(request: Request, error: Exception) -> Response:

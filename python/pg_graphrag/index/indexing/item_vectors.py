@@ -1,6 +1,6 @@
-"""Vectors of indexed items, made by the local model or at an endpoint with no transaction open, then stored.
+"""Vectors of indexed items, and the names that a local model reads in the windows of documents: both of one pass.
 
-Windows of documents are encoded once: for their vectors, and for the names that a local model reads in them.
+They are made by the local model or at an endpoint with no transaction open, then stored.
 """
 
 import time

@@ -157,7 +157,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         total - int(budgets.text or 0) - budgets.reports - argued
     )
     # Without excerpts, texts may have no use for the room.
-    if budgets.graph and query.options.excerpts and total < WHOLE_GRAPH:
+    if budgets.graph and budgets.text is None and query.options.excerpts and total < WHOLE_GRAPH:
         overhead_of = _overhead(ranks, set(), places)
         texts = row_tokens + sum(row.token_count + overhead_of(row) for row in rows)
         left = total - texts - ranks.count_known("Entities:\nRelationships:\nText:\nReferences:\n")

@@ -43,11 +43,13 @@ SAME_PIECES = 0.7
 
 # What begins a line of Markdown: of a list, a quotation or a heading.
 _LINE_MARK = re.compile(r"\A(?:[-*+•>|#\s]|\d{1,3}[.)]\s)+")
-_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*+(?:`{3,}+|~{3,}+)[^`\n]*+$", re.MULTILINE)
 _ASKS = re.compile(r"[?？؟]\W*\Z")
 # Who speaks, or what else a line of a conversation is: Time: 20:15.
 _LABEL = re.compile(r"([^\s:：][^:：\n]{0,40})(?::\s|：)")
-_LATIN = "0-9a-z\u00df-\u024f"
+_LATIN = "0-9A-Za-z\u00c0-\u024f"
+# What stands before a name, and is none.
+_FORMS_OF_ADDRESS = {"mr", "mrs", "ms", "miss", "dr", "prof", "sir", "herr", "frau"}
 # What English questions ask for, and what has it: a text, or a name of a type.
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _ASKED_FOR: tuple[tuple[str, str | frozenset[str]], ...] = (
@@ -115,7 +117,7 @@ def in_order(query: Query, candidates: list[Sentence], most: int) -> list[Senten
     words, wholes = shared_words(query), [candidate.whole for candidate in candidates]
     shares = words.shares_of_query(wholes)
     base: Scores = np.array([candidate.nearness - PLACE * candidate.place for candidate in candidates])
-    base += SAYS * _says_whom_it_names(query.text.casefold(), candidates)
+    base += SAYS * _says_whom_it_names(query.text, candidates)
     asked_for = ASKED_FOR * _have_what_is_asked_for(query, candidates)
     scores, led_to, same_text = base + shares, np.zeros(len(candidates)), np.zeros(len(candidates))
     chosen: list[Sentence] = []
@@ -145,21 +147,27 @@ def _says_whom_it_names(question: str, candidates: list[Sentence]) -> Flags:
     names = {each.speaker for each in candidates} - {""}
     # What was asked before stands first.
     for line in reversed(question.splitlines()):
-        place = {name: place for name in names if (place := _first_place(name, line)) is not None}
-        if place:
-            return np.array([place.get(each.speaker) == min(place.values()) for each in candidates], np.bool_)
+        # As it is written first: will is no Will.
+        for fold in (str, str.casefold):
+            places = {name: place for name in names if (place := _first_place(fold(name), fold(line))) is not None}
+            if places:
+                first = min(places.values())
+                return np.array([places.get(each.speaker) == first for each in candidates], np.bool_)
     return np.zeros(len(candidates), np.bool_)
 
 
-def _first_place(name: str, line: str) -> int | None:
-    """Return where a line names somebody: in full, in one word, or by the first name."""
-    forms = {name.casefold(), name.replace(" ", "").casefold(), name.split()[0].casefold()}
+def _first_place(name: str, line: str) -> tuple[int, int] | None:
+    """Return where a line names somebody, in full, in one word, or by the first name; and minus the letters of that form."""
+    forms = {name, name.replace(" ", "")}
+    first = name.split()[0]
+    if first.rstrip(".").casefold() not in _FORMS_OF_ADDRESS:
+        forms.add(first)
     found = (_standing(form).search(line) for form in forms if form in line)
-    return min((match.start() for match in found if match), default=None)
+    return min(((match.start(), match.start() - match.end()) for match in found if match), default=None)
 
 
 def _standing(name: str) -> re.Pattern[str]:
-    """Return what finds a name, folded, as words of its own."""
+    """Return what finds a name as words of its own."""
     return re.compile(rf"(?<![{_LATIN}]){re.escape(name)}(?![{_LATIN}])")
 
 

@@ -26,10 +26,9 @@ export async function view(main, { values }) {
   const filter = h("input", { type: "search", placeholder: t("Key or title"), "aria-label": t("Key or title"), value: shown.find, oninput: () => { clearTimeout(typing); typing = setTimeout(() => show({ find: filter.value, page: 1 }), 250); } });
   const status = h("select", { "aria-label": t("Status"), onchange: () => show({ status: status.value, page: 1 }) }, h("option", { value: "" }, t("All states")), STATES.map((state) => h("option", { value: state }, stateWord(state))));
   status.value = shown.status;
-  // Where there is no room for the columns.
+  // Where there is no room for the columns. An order of theirs that is none of these has an empty line.
   const order = h("select", { class: "narrow", "aria-label": t("Order"), onchange: () => { const [sort, way] = order.value.split(" "); show({ sort, descending: way === "down", page: 1 }); } },
     [["number down", t("Newest first")], ["title up", t("By title")], ["size down", t("Largest first")], ["changed down", t("Changed last")]].map(([value, text]) => h("option", { value }, text)));
-  order.value = `${shown.sort} ${shown.descending ? "down" : "up"}`;
   const actions = h("div", { class: "row", id: "actions", hidden: true });
   main.replaceChildren(h("div", { class: "column" },
     may ? h("section", { "aria-label": t("Upload") }, dropZone(), h("div", { id: "sent" })) : "",
@@ -53,6 +52,7 @@ export async function view(main, { values }) {
     const { documents, total } = await get("/api/documents", { ...shown, page: null, find: null, status: shown.status || null, text: shown.find || null, limit: PAGE, offset: (shown.page - 1) * PAGE });
     if (!documents.length && shown.page > 1) return show({ page: 1 }, false);
     chooseActions();
+    order.value = `${shown.sort} ${shown.descending ? "down" : "up"}`;
     if (!documents.length) return h("p", { class: "soft" }, shown.find || shown.status ? t("No document fits.") : t("There are no documents yet."));
     const all = h("input", { type: "checkbox", "aria-label": t("Choose all on this page"), onchange: () => choose(documents, all.checked) });
     all.checked = documents.every(({ document_id: id }) => chosen.has(id));

@@ -244,7 +244,7 @@ async function ofType(wanted) {
 }
 
 async function entity(wanted) {
-  const part = await get(`/api/graph/entities/${encodeURIComponent(wanted.id)}`, { depth: wanted.depth, limit: wanted.limit === PLAIN.limit ? AROUND[wanted.depth - 1] : wanted.limit });
+  const part = await get(`/api/graph/entities/${encodeURIComponent(wanted.id)}`, { depth: wanted.depth, limit: wanted.limit === PLAIN.limit ? AROUND[wanted.depth - 1] : Math.min(wanted.limit, MORE_AROUND.at(-1)) });
   const drawn = part.nodes.length - 1;
   const values = { name: part.entity.name, all: part.total };
   const sentence = drawn < part.total ? t("{name} and {count} of {all} entities around it, the strongest connections first.", { ...values, count: drawn }) : tn(drawn, "{name} and {count} entity around it.", "{name} and {count} entities around it.", values);

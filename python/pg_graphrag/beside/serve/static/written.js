@@ -3,15 +3,18 @@
 
 import { h } from "./dom.js";
 
-const FENCE = /^ {0,3}(?:```|~~~)/;
+// What opens code: ```b``` in a line does not.
+const FENCE = /^ {0,3}(?:(`{3,})[^`]*|(~{3,}).*)$/;
 const ROW = /^\s*\|.*\|\s*$/;
-const RULE = /^\s*\|[\s:|-]*-[\s:|-]*\|\s*$/;
-const STRONG = /(?<![\w*])\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*(?![\w*])|`([^`\n]+)`/g;
+const isRule = (line) => line.includes("-") && /^\s*\|[\s:|-]+\|\s*$/.test(line);
+const STRONG = /(?<![\w*])\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*(?![\w*])|(?<!`)`([^`\n]+)`(?!`)/g;
 
 // passage and sentence: {start, end} of what is lit, or null.
 export function written(content, passage, sentence) {
   const made = [];
   const lines = linesOf(content);
+  // Marks of code from so long on are closed nowhere.
+  const unclosed = { "`": Infinity, "~": Infinity };
   let plain = 0;
   const block = (from, to, element) => {
     made.push(...inline(plain, from), element);
@@ -22,11 +25,11 @@ export function written(content, passage, sentence) {
     const level = /^#{1,6} +/.exec(text)?.[0].length;
     if (level) block(start, end, h("span", { class: "heading" }, lit(start + level, end)));
     else if (FENCE.test(text)) {
-      const last = lines.findIndex((line, index) => index > at && FENCE.test(line.text));
-      if (last < 0) continue;
+      const last = closing(at);
+      if (!last) continue;
       block(start, after(last), h("pre", { tabindex: 0 }, lit(after(at), lines[last].start - 1)));
       at = last;
-    } else if (ROW.test(text) && RULE.test(lines[at + 1]?.text ?? "")) {
+    } else if (ROW.test(text) && isRule(lines[at + 1]?.text ?? "")) {
       let last = at + 1;
       while (ROW.test(lines[last + 1]?.text ?? "")) last += 1;
       const rows = lines.slice(at, last + 1).filter((_, index) => index !== 1);
@@ -35,6 +38,19 @@ export function written(content, passage, sentence) {
     }
   }
   return [...made, ...inline(plain, content.length)];
+
+  // The line that closes the code which a line opens; null without one.
+  function closing(at) {
+    const [, ticks, tildes] = FENCE.exec(lines[at].text);
+    const marks = ticks ?? tildes;
+    if (marks.length >= unclosed[marks[0]]) return null;
+    for (let line = at + 1; line < lines.length; line++) {
+      const text = lines[line].text.trim();
+      if (text.startsWith(marks) && text === marks[0].repeat(text.length)) return line;
+    }
+    unclosed[marks[0]] = marks.length;
+    return null;
+  }
 
   function after(line) {
     return lines[line + 1]?.start ?? content.length;
@@ -66,9 +82,9 @@ export function written(content, passage, sentence) {
   }
 }
 
-// The same in one line of plain words.
-export const plain = (text) => text.replace(/^ {0,3}(?:```|~~~).*$/gm, "").replace(/^#{1,6} /gm, "").replace(/^\s*\|[\s:|-]*-[\s:|-]*\|\s*$/gm, "")
-  .replace(/^\s*\|(.*)\|\s*$/gm, (_, row) => row.split("|").map((cell) => cell.trim()).filter(Boolean).join(" · "));
+// The same in plain words.
+export const plain = (text) => text.split("\n").filter((line) => !FENCE.test(line) && !isRule(line)).map((line) =>
+  (ROW.test(line) ? line.split("|").map((cell) => cell.trim()).filter(Boolean).join(" · ") : line.replace(/^#{1,6} /, ""))).join("\n");
 
 function linesOf(content) {
   let start = 0;

@@ -47,7 +47,8 @@ BEGIN
                                              ('graphrag.documents'::regclass, 'documents_authorize_attached'),
                                              ('graphrag.documents'::regclass, 'documents_authorize_insert'),
                                              ('graphrag.documents'::regclass, 'documents_authorize_update'),
-                                             ('graphrag.documents'::regclass, 'documents_replicated')))
+                                             ('graphrag.documents'::regclass, 'documents_replicated'),
+                                             ('graphrag.pictures'::regclass, 'pictures_before')))
          ORDER BY t.tgrelid, t.tgname
     LOOP
         PERFORM graphrag._lock_tables(guard.relation);

@@ -304,6 +304,7 @@ def test_markdown_of_documents_is_shown_as_such_with_its_sentence_lit(opened: Op
     page.wait_for_selector(".hits li")
     assert "|" not in page.inner_text(".hits mark") and "```" not in page.inner_text(".hits")
     page.click(".hits .title >> nth=0")
+    page.wait_for_selector("#panel .text")
     panel = page.locator("#panel .text")
     assert panel.locator("strong, code").all_inner_texts() == ["Kestrel", "burn(a || b)"]
     assert panel.locator("tr").all_inner_texts() == ["who\twhat", "Ann Lee\ttested the Kestrel engine in May"]

@@ -100,11 +100,11 @@ def test_rows_of_views_that_a_session_caches_are_of_who_asks_and_of_what_is_ther
     db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
 
 
-def test_documents_alone_carry_policies(protected: str, module_db: Database) -> None:
+def test_documents_and_pictures_alone_carry_policies(protected: str, module_db: Database) -> None:
     new_corpus(module_db)  # its tables came later than the protection
-    assert rows(module_db, "SELECT DISTINCT polrelid::regclass::text FROM pg_policy") == [("graphrag.documents",)]
-    secured = "SELECT oid::regclass::text FROM pg_class WHERE relrowsecurity"
-    assert rows(module_db, secured) == [("graphrag.documents",)]
+    both = [("graphrag.documents",), ("graphrag.pictures",)]
+    assert rows(module_db, "SELECT DISTINCT polrelid::regclass::text FROM pg_policy ORDER BY 1") == both
+    assert rows(module_db, "SELECT oid::regclass::text FROM pg_class WHERE relrowsecurity ORDER BY 1") == both
 
 
 def test_every_mode_finds_visible_documents_only(protected: str, module_db: Database, reader: Database) -> None:
@@ -170,11 +170,9 @@ def test_the_last_protection_to_go_turns_row_level_security_off(db: Database) ->
         reader.execute("SET app.team = 'b'")
         assert value(reader, counted) == 3
     db.execute("SELECT graphrag.drop_corpus(%s)", [second])
-    assert rows(db, "SELECT polrelid::regclass FROM pg_policy") == []
-    assert (
-        rows(db, "SELECT oid::regclass FROM pg_class WHERE relrowsecurity AND relnamespace = 'graphrag'::regnamespace")
-        == []
-    )
+    # Pictures keep theirs, which asks documents.
+    assert rows(db, "SELECT polrelid::regclass::text FROM pg_policy") == [("graphrag.pictures",)]
+    assert rows(db, "SELECT oid::regclass::text FROM pg_class WHERE relrowsecurity") == [("graphrag.pictures",)]
 
 
 def test_a_corpus_that_comes_with_a_protection_is_closed_even_with_triggers_off(db: Database) -> None:

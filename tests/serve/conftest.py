@@ -73,11 +73,11 @@ def explored(module_db: Database, module_endpoint: Endpoint) -> Iterator[Serving
 
 @pytest.fixture
 def opened(browser: Any, explored: Serving) -> Iterator[Open]:
-    """Opens the pages, signed in; afterwards nothing may have failed in them but requests for `failing`, and nothing been
-    asked of other hosts. That there is no session yet is no failure, though the browser writes it down as one."""
+    """Opens the pages, signed in; afterwards nothing may have failed in them but requests for `failing`, which never
+    come to the server, and `refused`, which it refuses; and nothing been asked of other hosts. That there is no session yet is no failure, though the browser writes it down as one."""
     contexts, errors = [], []
 
-    def open_page(path: str = "", *, failing: str | None = None, **options: Any) -> Any:
+    def open_page(path: str = "", *, failing: str | None = None, refused: str | None = None, **options: Any) -> Any:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 820}, "locale": "en-US"} | options)
         contexts.append(context)
         page = context.new_page()
@@ -87,7 +87,7 @@ def opened(browser: Any, explored: Serving) -> Iterator[Open]:
             "console",
             lambda message: (
                 message.type == "error"
-                and urlsplit(message.location["url"]).path not in (failing, "/api/session")
+                and urlsplit(message.location["url"]).path not in (failing, refused, "/api/session")
                 and errors.append(f"{message.text} {message.location['url']}")
             ),
         )

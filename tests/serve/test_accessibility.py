@@ -52,7 +52,7 @@ def audit(axe: str) -> Audit:
 
 def test_of_questions_and_answers(opened: Open, audit: Audit, module_endpoint: Endpoint) -> None:
     module_endpoint.reply(lines)
-    page = opened()
+    page = opened(refused="/api/ask")
     page.wait_for_selector(".suggestions button")
     audit(page, "ask-start")
     page.click(".settings summary")

@@ -135,7 +135,7 @@ def test_an_answer_is_stopped_and_asked_for_again(opened: Open, module_endpoint:
 
 
 def test_an_answer_that_fails_says_why_and_leads_to_passages(opened: Open, module_endpoint: Endpoint) -> None:
-    page = opened()
+    page = opened(refused="/api/ask")
     module_endpoint.misbehave("unauthorized", times=None)
     page.fill("#question", "Who broke Enigma in May?")
     page.press("#question", "Enter")

@@ -78,7 +78,7 @@ def corpus(module_db: Database, module_endpoint: Endpoint, tmp_path_factory: pyt
     folder = tmp_path_factory.mktemp("files")
     for name, (content, _) in TWELVE.items():
         files.write(folder / name, content)
-    files.write(folder / "picture.png", b"\x89PNG")
+    files.write(folder / "drawing.svg", b"<svg/>")
     name = searched_corpus(
         module_db, llm={"provider": provider(module_db, module_endpoint, timeout=1), "model": "model-1"}
     )
@@ -96,7 +96,7 @@ def corpus(module_db: Database, module_endpoint: Endpoint, tmp_path_factory: pyt
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "12 files: 13 new, 0 changed, 0 unchanged, 0 errors, 1 skipped\n"
-    assert "skipped 1 .png: picture.png" in done.stderr
+    assert "skipped 1 .svg: drawing.svg" in done.stderr
     work(module_db)
     return name
 

@@ -73,8 +73,12 @@ def explored(module_db: Database, module_endpoint: Endpoint) -> Iterator[Serving
 
 @pytest.fixture
 def opened(browser: Any, explored: Serving) -> Iterator[Open]:
-    """Opens the pages, signed in; afterwards nothing may have failed in them but requests for `failing`, which never
-    come to the server, and `refused`, which it refuses; and nothing been asked of other hosts. That there is no session yet is no failure, though the browser writes it down as one."""
+    """Opens the pages, signed in.
+
+    Afterwards nothing may have failed in them but requests for `failing`, which never come to the server, and for `refused`,
+    which it refuses; and nothing been asked of other hosts. That there is no session yet is no failure, though the browser
+    writes it down as one.
+    """
     contexts, errors = [], []
 
     def open_page(path: str = "", *, failing: str | None = None, refused: str | None = None, **options: Any) -> Any:

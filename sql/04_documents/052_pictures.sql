@@ -98,6 +98,7 @@ DECLARE
     is_owner    CONSTANT boolean := (SELECT pg_has_role(e.extowner, 'USAGE') FROM pg_extension AS e WHERE e.extname = 'pg_graphrag');
     document_id CONSTANT bigint := CASE TG_OP WHEN 'DELETE' THEN OLD.document_id ELSE NEW.document_id END;
     corpus_id   int;
+    longest     record;
 BEGIN
     IF TG_OP = 'INSERT' OR NOT is_owner THEN
         SELECT d.corpus_id INTO corpus_id FROM graphrag.documents d WHERE d.id = document_id FOR KEY SHARE;
@@ -109,8 +110,18 @@ BEGIN
     END IF;
     IF TG_OP = 'DELETE' THEN
         RETURN OLD;
-    ELSIF TG_OP = 'UPDATE' THEN
-        IF (NEW.id, NEW.corpus_id, NEW.document_id, NEW.media_type) IS DISTINCT FROM (OLD.id, OLD.corpus_id, OLD.document_id, OLD.media_type)
+    END IF;
+    SELECT * INTO longest
+      FROM (VALUES ('alternative_text', NEW.alternative_text), ('caption', NEW.caption), ('recognised_text', NEW.recognised_text),
+                   ('description', NEW.description)) AS w (name, words)
+     ORDER BY octet_length(w.words) DESC NULLS LAST LIMIT 1;
+    IF octet_length(longest.words) > 1048576 THEN
+        RAISE EXCEPTION 'the % of a picture of document % has % bytes', longest.name, document_id, octet_length(longest.words)
+            USING ERRCODE = 'program_limit_exceeded', HINT = 'At most 1048576 are kept: what is longer is a document.';
+    END IF;
+    IF TG_OP = 'UPDATE' THEN
+        NEW.corpus_id := OLD.corpus_id;
+        IF (NEW.id, NEW.document_id, NEW.media_type) IS DISTINCT FROM (OLD.id, OLD.document_id, OLD.media_type)
            OR NEW.content IS DISTINCT FROM OLD.content THEN
             RAISE EXCEPTION 'picture % cannot change its id, document or bytes', OLD.id
                 USING ERRCODE = 'feature_not_supported', HINT = 'Delete it and insert another.';
@@ -193,7 +204,7 @@ CREATE TRIGGER pictures_deleted AFTER DELETE ON graphrag.pictures REFERENCING OL
 CREATE TRIGGER pictures_truncated AFTER TRUNCATE ON graphrag.pictures
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._pictures_changed();
 
--- In a history the latest version has the pictures of its document, a former one those that it had.
+-- In a history the latest version has the pictures of its document, a former one those that it had. Bytes are copied once.
 CREATE FUNCTION graphrag._copy_pictures(document_ids bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -201,13 +212,37 @@ BEGIN
     IF NOT EXISTS (SELECT FROM graphrag.documents v WHERE v.version_of = ANY (document_ids)) THEN
         RETURN;
     END IF;
-    DELETE FROM graphrag.pictures p USING graphrag.documents v WHERE v.version_of = ANY (document_ids) AND p.document_id = v.id;
+    -- The same bytes may come several times.
+    WITH pairs AS MATERIALIZED (
+        SELECT version_id, o.id AS original_id, c.id AS copy_id
+          FROM (SELECT v.id AS version_id, p.id, h.digest, row_number() OVER (PARTITION BY v.id, h.digest ORDER BY p.id) AS number
+                  FROM graphrag.documents v
+                  JOIN graphrag.pictures p ON p.document_id = v.version_of
+                 CROSS JOIN LATERAL (SELECT sha256(p.content) AS digest OFFSET 0) h
+                 WHERE v.version_of = ANY (document_ids)) o
+          FULL JOIN (SELECT v.id AS version_id, p.id, h.digest, row_number() OVER (PARTITION BY v.id, h.digest ORDER BY p.id) AS number
+                       FROM graphrag.documents v
+                       JOIN graphrag.pictures p ON p.document_id = v.id
+                      CROSS JOIN LATERAL (SELECT sha256(p.content) AS digest OFFSET 0) h
+                      WHERE v.version_of = ANY (document_ids)) c USING (version_id, digest, number)
+    ), gone AS (
+        DELETE FROM graphrag.pictures p USING pairs x WHERE p.id = x.copy_id AND x.original_id IS NULL
+    ), changed AS (
+        UPDATE graphrag.pictures c
+           SET (place, page, width, height, alternative_text, caption, recognised_text, description)
+             = (p.place, p.page, p.width, p.height, p.alternative_text, p.caption, p.recognised_text, p.description)
+          FROM pairs x
+          JOIN graphrag.pictures p ON p.id = x.original_id
+         WHERE c.id = x.copy_id
+           AND (c.place, c.page, c.width, c.height, c.alternative_text, c.caption, c.recognised_text, c.description)
+               IS DISTINCT FROM (p.place, p.page, p.width, p.height, p.alternative_text, p.caption, p.recognised_text, p.description)
+    )
     INSERT INTO graphrag.pictures (document_id, place, page, content, width, height, alternative_text, caption, recognised_text, description)
-    SELECT v.id, p.place, p.page, p.content, p.width, p.height, p.alternative_text, p.caption, p.recognised_text, p.description
-      FROM graphrag.documents v
-      JOIN graphrag.pictures p ON p.document_id = v.version_of
-     WHERE v.version_of = ANY (document_ids)
-     ORDER BY v.id, p.id;
+    SELECT x.version_id, p.place, p.page, p.content, p.width, p.height, p.alternative_text, p.caption, p.recognised_text, p.description
+      FROM pairs x
+      JOIN graphrag.pictures p ON p.id = x.original_id
+     WHERE x.copy_id IS NULL
+     ORDER BY x.version_id, p.id;
 END
 $$;
 COMMENT ON FUNCTION graphrag._copy_pictures(bigint[]) IS 'Gives the latest versions of documents their pictures';

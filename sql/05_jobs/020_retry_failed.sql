@@ -8,6 +8,13 @@ BEGIN
         RAISE EXCEPTION 'corpus "%" does not exist', corpus
             USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists them.';
     END IF;
+    -- Documents before their pictures: lock_tables.sql.
+    PERFORM FROM graphrag.documents d
+      WHERE d.id IN (SELECT p.document_id
+                       FROM graphrag.pictures p
+                       JOIN graphrag.corpora c ON c.id = p.corpus_id
+                      WHERE (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus) AND p.error IS NOT NULL)
+      ORDER BY d.id FOR NO KEY UPDATE;
     -- Breakers are closed for all: a provider serves any corpus.
     DELETE FROM graphrag.provider_state;
     UPDATE graphrag.llm_batches b SET next_poll_at = now() WHERE b.next_poll_at > now();

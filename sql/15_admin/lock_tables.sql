@@ -1,5 +1,5 @@
 -- The order of locks, for whatever takes several: the row of corpora (FOR NO KEY UPDATE), the grants (_lock_grants), the table documents as a whole, rows of documents in the order of
--- their ids, the locks of a corpus (_locks: before spaces, spaces, corpus, bm25; batches and age are held alone), its graph's tables, jobs.
+-- their ids, rows of their pictures (which go with new content, under the lock of the document), the locks of a corpus (_locks: before spaces, spaces, corpus, bm25; batches and age are held alone), its graph's tables, jobs.
 -- Tables as a whole are taken in short tries: who waits for such a lock makes everybody after him wait too, and who waits less
 -- than deadlock_timeout never ends anybody. Now and then a longer one, by which autovacuum gives way.
 CREATE FUNCTION graphrag._lock_tables(VARIADIC tables regclass[]) RETURNS void

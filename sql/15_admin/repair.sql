@@ -71,7 +71,7 @@ BEGIN
 
     -- What came past the triggers: content without its hash, another version than the indexed one, or the word of a publisher
     -- that it is indexed, there; and what has lost its job. A dump has no dead letters of these: what had failed is tried again.
-    DELETE FROM graphrag.pictures p WHERE NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = p.document_id);
+    DELETE FROM graphrag.pictures p WHERE NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = p.document_id AND d.corpus_id = p.corpus_id);
     PERFORM graphrag._settle_pictures(array_agg(d.id))
        FROM graphrag.documents d
       WHERE (d.pictures_hash IS NOT NULL OR EXISTS (SELECT FROM graphrag.pictures p WHERE p.document_id = d.id))
@@ -82,7 +82,9 @@ BEGIN
          WHERE (d.retracted_at IS NOT NULL) <> (d.status = 'retracted') OR d.retracted_at IS NOT NULL AND d.indexed_hash IS NOT NULL
             OR d.content_hash <> graphrag._content_hash(d.title, d.content, d.pictures_hash)
             OR d.indexed_at IS NOT NULL AND d.indexed_hash <> d.content_hash
-            OR d.indexed_hash IS NOT NULL AND d.content ~ '\S' AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id)
+            OR d.indexed_hash IS NOT NULL AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id)
+               AND (d.content ~ '\S' OR EXISTS (SELECT FROM graphrag.pictures p WHERE p.document_id = d.id
+                                                   AND concat(p.caption, p.alternative_text, p.description, p.recognised_text) ~ '\S'))
             OR (d.indexed_at IS NULL AND d.retracted_at IS NULL OR d.status = 'failed') AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id));
     PERFORM graphrag._lock_rows(suspects);
     UPDATE graphrag.documents d
@@ -93,7 +95,9 @@ BEGIN
     UPDATE graphrag.documents d
        SET indexed_hash = NULL
      WHERE d.id = ANY (suspects)
-       AND d.indexed_hash IS NOT NULL AND d.content ~ '\S' AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id);
+       AND d.indexed_hash IS NOT NULL AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id)
+               AND (d.content ~ '\S' OR EXISTS (SELECT FROM graphrag.pictures p WHERE p.document_id = d.id
+                                                   AND concat(p.caption, p.alternative_text, p.description, p.recognised_text) ~ '\S'));
     UPDATE graphrag.documents d
        SET status = 'pending', error = NULL
      WHERE d.id = ANY (suspects)

@@ -85,6 +85,11 @@ def test_who_writes_a_protected_corpus_changes_what_he_sees(db: Database, corpus
         denied(session, INSERT, 10**9, png(), "Mine.", sqlstate="23503")
         assert session.execute("UPDATE graphrag.pictures SET caption = 'x'").rowcount == 2
         assert session.execute("DELETE FROM graphrag.pictures").rowcount == 2
+        # The first of a document has no row that its document shows.
+        denied(session, f"{INSERT} RETURNING id", ids["open"], png(), "Mine.")
+        session.execute(INSERT, [ids["open"], png(), "Mine."])
+        assert session.execute(f"{INSERT} RETURNING id", [ids["open"], png(), "Mine."]).rowcount == 1
+        session.execute("DELETE FROM graphrag.pictures")
     assert rows(db, CAPTIONS) == [("The closed drawing of the Heron launcher.",)]
 
 
@@ -127,6 +132,18 @@ def test_how_a_read_was_run_tells_no_hidden_caption(db: Database, corpus: str, e
             for word in ("closed", "clothe")
         )
     assert [line.replace("closed", "clothe") for line in right] == wrong
+
+
+def test_how_a_read_was_run_tells_how_many_a_hidden_document_has(db: Database, corpus: str, eve: str) -> None:
+    """Not hidden, as of documents: SECURITY.md says so."""
+    db.execute("SELECT graphrag.grant_corpus(%s, %s)", [corpus, eve])
+    db.execute(PROTECT, [corpus])
+    closed = document_id(db, corpus, "closed")
+    sql = "EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) SELECT id FROM graphrag.pictures WHERE "
+    with acting_as(db, eve) as session:
+        session.execute("SET enable_seqscan = off")
+        lines = [line for (line,) in rows(session, f"{sql} document_id = {closed}")]
+    assert any("Rows Removed by Filter: 1" in line for line in lines), lines
 
 
 def test_the_audit_tries_pictures(db: Database, corpus: str, eve: str) -> None:

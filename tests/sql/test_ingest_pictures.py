@@ -160,3 +160,28 @@ def test_the_client_keeps_what_is_there(db: Database) -> None:
         rag.set_pictures("b", [first])
     with pytest.raises(GraphRAGError, match="no field"):
         rag.set_pictures("a", [{"content": png(), "colour": "red"}])
+
+
+@pytest.mark.parametrize("content", [None, "text", 7])
+def test_pictures_without_bytes_are_refused(db: Database, content: Any) -> None:
+    corpus = searched_corpus(db)
+    put(db, corpus, "a", "A manual.")
+    given: list[dict[str, Any]] = [{"caption": "x"}] if content is None else [{"content": content}]
+    with pytest.raises(GraphRAGError) as caught:
+        GraphRAG(db.url, corpus).set_pictures("a", given)
+    assert caught.value.sqlstate == "22023" and caught.value.hint
+
+
+def test_many_large_pictures_come_in_parts(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = searched_corpus(db)
+    put(db, corpus, "a", "A manual.")
+    given = [
+        {"content": png(color) + bytes(5 << 20), "page": color + 1, "caption": f"{color}" if color % 2 else None}
+        for color in range(8)
+    ]
+    assert GraphRAG(db.url, corpus).set_pictures("a", given) == 8
+    sql = (
+        "SELECT count(*), count(DISTINCT xmin::text), count(DISTINCT cmin::text), count(caption) FROM graphrag.pictures"
+    )
+    assert rows(db, sql) == [(8, 1, 3, 4)]
+    assert GraphRAG(db.url, corpus).set_pictures("a", given) == 0

@@ -211,13 +211,14 @@ class GraphRAG:
         Raises
         ------
         GraphRAGError
-            02000 where there is no such document; 22023 for a field that there is not.
+            02000 where there is no such document; 22023 for a field that there is not, or content that is no bytes.
         """
         given = list(pictures)
         with self._connection() as connection, _atomic(connection):
-            missing = execute(connection, sql_statements.keep_pictures(self.corpus, source_key, given))
-            for number in missing:
-                execute(connection, sql_statements.add_picture(self.corpus, source_key, given[number]))
+            document = execute(connection, sql_statements.lock_document(self.corpus, source_key))
+            missing = execute(connection, sql_statements.keep_pictures(document, given))
+            for statement in sql_statements.add_pictures(document, [given[number] for number in missing]):
+                execute(connection, statement)
         return len(missing)
 
     def delete(self, source_keys: str | Iterable[str]) -> int:

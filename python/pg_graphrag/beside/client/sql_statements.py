@@ -199,22 +199,50 @@ _PICTURE_COLUMNS = {
     "width": "int",
     "height": "int",
 }
+# Bytes of pictures that one statement inserts, unless a single one has more.
+_PICTURE_BYTES = 16 << 20
 # What a picture that is there already has in common with one that is given.
 _SAME_PICTURE = """
-    p.document_id = d.id AND pg_catalog.sha256(p.content) = g.digest
+    p.digest = g.digest
     AND (p.place, p.page, p.alternative_text, p.caption, p.recognised_text)
         IS NOT DISTINCT FROM (g.place, g.page, g.alternative_text, g.caption, g.recognised_text)
     AND (g.description IS NULL OR g.description IS NOT DISTINCT FROM p.description)
 """
 
 
-def keep_pictures(corpus: str, source_key: str, pictures: Sequence[Mapping[str, Any]]) -> Statement[list[int]]:
+def lock_document(corpus: str, source_key: str) -> Statement[int]:
+    """The number of a document, which is locked before its pictures are.
+
+    Raises
+    ------
+    GraphRAGError
+        02000 where there is no such document, when the result is read.
+    """
+
+    def number(rows: list[Row]) -> int:
+        if not rows:
+            raise GraphRAGError(
+                f'corpus "{corpus}" has no document "{source_key}"', sqlstate="02000", hint="Insert the document first."
+            )
+        return int(rows[0][0])
+
+    return Statement(
+        """
+        SELECT d.id FROM graphrag.documents d WHERE d.corpus = %(corpus)s AND d.source_key = %(source_key)s
+           FOR NO KEY UPDATE
+        """,
+        {"corpus": corpus, "source_key": source_key},
+        number,
+    )
+
+
+def keep_pictures(document: int, pictures: Sequence[Mapping[str, Any]]) -> Statement[list[int]]:
     """Delete the pictures of a document but those that are given; which of these there are not, by their places.
 
     Raises
     ------
     GraphRAGError
-        22023 for an unknown field; 02000 where there is no such document, when the result is read.
+        22023 for an unknown field, or content that is no bytes.
     """
     for picture in pictures:
         if unknown := sorted(set(picture) - {"content", *_PICTURE_COLUMNS}):
@@ -222,46 +250,54 @@ def keep_pictures(corpus: str, source_key: str, pictures: Sequence[Mapping[str, 
                 f"a picture has no field {unknown[0]!r}",
                 hint=f"Its fields are content, {', '.join(sorted(_PICTURE_COLUMNS))}.",
             )
-
-    def missing(rows: list[Row]) -> list[int]:
-        if not rows:
+        if not isinstance(content := picture.get("content"), (bytes, bytearray, memoryview)):
             raise GraphRAGError(
-                f'corpus "{corpus}" has no document "{source_key}"', sqlstate="02000", hint="Insert the document first."
+                f"the content of a picture cannot be {type(content).__name__}", hint="Give the bytes of its file."
             )
-        return [number - 1 for (number,) in rows if number is not None]
-
     given = ", ".join(f"%({name})s::{kind}[]" for name, kind in _PICTURE_COLUMNS.items())
     return Statement(
         f"""
         WITH g AS MATERIALIZED (
             SELECT * FROM ROWS FROM (unnest(%(digest)s::bytea[], {given})) WITH ORDINALITY
                        AS g (digest, {", ".join(_PICTURE_COLUMNS)}, number)
-        ), d AS MATERIALIZED (
-            SELECT d.id FROM graphrag.documents d WHERE d.corpus = %(corpus)s AND d.source_key = %(source_key)s
+        ), p AS MATERIALIZED (
+            SELECT p.id, pg_catalog.sha256(p.content) AS digest, {", ".join(f"p.{name}" for name in _PICTURE_COLUMNS)}
+              FROM graphrag.pictures p WHERE p.document_id = %(document)s
         ), gone AS (
-            DELETE FROM graphrag.pictures p USING d
-             WHERE p.document_id = d.id AND NOT EXISTS (SELECT FROM g WHERE {_SAME_PICTURE})
+            DELETE FROM graphrag.pictures x USING p
+             WHERE x.id = p.id AND NOT EXISTS (SELECT FROM g WHERE {_SAME_PICTURE})
         )
-        SELECT g.number FROM d
-          LEFT JOIN g ON NOT EXISTS (SELECT FROM graphrag.pictures p WHERE {_SAME_PICTURE})
-         ORDER BY 1
+        SELECT g.number FROM g WHERE NOT EXISTS (SELECT FROM p WHERE {_SAME_PICTURE}) ORDER BY 1
         """,
-        {"corpus": corpus, "source_key": source_key, "digest": [sha256(p["content"]).digest() for p in pictures]}
+        {"document": document, "digest": [sha256(p["content"]).digest() for p in pictures]}
         | {name: [picture.get(name) for picture in pictures] for name in _PICTURE_COLUMNS},
-        missing,
+        lambda rows: [number - 1 for (number,) in rows],
     )
 
 
-def add_picture(corpus: str, source_key: str, picture: Mapping[str, Any]) -> Statement[None]:
-    """Give a document a picture."""
-    names = ["content", *(name for name in _PICTURE_COLUMNS if picture.get(name) is not None)]
-    values = ", ".join(f"%({name})s" for name in names).replace("%(content)s", "%(content)b")
+def add_pictures(document: int, pictures: Iterable[Mapping[str, Any]]) -> Iterator[Statement[None]]:
+    """Give a document pictures, some together."""
+    part: list[Mapping[str, Any]] = []
+    size = 0
+    for picture in pictures:
+        if part and size + len(picture["content"]) > _PICTURE_BYTES:
+            yield _add_part(document, part)
+            part, size = [], 0
+        part.append(picture)
+        size += len(picture["content"])
+    if part:
+        yield _add_part(document, part)
+
+
+def _add_part(document: int, pictures: Sequence[Mapping[str, Any]]) -> Statement[None]:
+    given = ", ".join(f"%({name})s::{kind}[]" for name, kind in _PICTURE_COLUMNS.items())
     return Statement(
         f"""
-        INSERT INTO graphrag.pictures (document_id, {", ".join(names)})
-        SELECT d.id, {values} FROM graphrag.documents d WHERE d.corpus = %(corpus)s AND d.source_key = %(source_key)s
+        INSERT INTO graphrag.pictures (document_id, content, {", ".join(_PICTURE_COLUMNS)})
+        SELECT %(document)s, g.* FROM unnest(%(content)b::bytea[], {given}) AS g
         """,
-        {"corpus": corpus, "source_key": source_key} | {name: picture[name] for name in names},
+        {"document": document, "content": [bytes(picture["content"]) for picture in pictures]}
+        | {name: [picture.get(name) for picture in pictures] for name in _PICTURE_COLUMNS},
         _nothing,
     )
 

@@ -95,7 +95,7 @@ def _content_of_chunks(texts: Iterable[str]) -> tuple[str, list[tuple[int, int, 
 
 def shares(weight: float, count: int) -> list[Decimal]:
     """Return what each of `count` mentions weighs so that together they weigh `weight`."""
-    if not 0 < weight < math.inf:
+    if not 0 < weight < math.inf or not count:
         return [Decimal(1)] * count
     total = Decimal(str(weight))
     share = max((total / count).quantize(_MILLIONTH), _MILLIONTH) if count > 1 else total

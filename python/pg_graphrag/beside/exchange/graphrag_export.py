@@ -24,7 +24,7 @@ _BATCH = 1000
 
 _DOCUMENTS = """
 SELECT d.source_key, d.id, coalesce(d.title, d.source_key), d.content,
-       ARRAY(SELECT c.id FROM graphrag.chunks c WHERE c.document_id = d.id ORDER BY c.ordinal),
+       ARRAY(SELECT c.id FROM graphrag.chunks c WHERE c.document_id = d.id AND c.picture_id IS NULL ORDER BY c.ordinal),
        coalesce(d.metadata ->> 'creation_date', d.created_at::text)
   FROM graphrag.documents d
  WHERE d.corpus = %(corpus)s AND d.retracted_at IS NULL
@@ -66,7 +66,8 @@ SELECT o.id, pg_catalog.array_agg(r.id)
    AND EXISTS (SELECT FROM graphrag.community_members h WHERE h.community_id = o.id AND h.entity_id = r.high_id OFFSET 0)
  GROUP BY o.id
 """
-# {head}: the lines that the system a chunk was imported from had put before it.
+# {head}: the lines that the system a chunk was imported from had put before it. Words of pictures are left out: the text of a
+# document, in which its units are looked for, has none.
 _TEXT_UNITS = """
 SELECT c.id, {head} || c.content, c.token_count, d.source_key,
        ARRAY(SELECT m.entity_id FROM graphrag.entity_mentions m
@@ -78,7 +79,7 @@ SELECT c.id, {head} || c.content, c.token_count, d.source_key,
   FROM graphrag.chunks c
   JOIN graphrag.documents d ON d.id = c.document_id
 {join}
- WHERE d.corpus = %(corpus)s
+ WHERE d.corpus = %(corpus)s AND c.picture_id IS NULL
  ORDER BY d.id, c.ordinal
 """
 # A mention that only a relationship made is none of the entity's own, unless there are no others.
@@ -117,6 +118,7 @@ _COVARIATES = """
 SELECT k.id, k.type, k.description, k.subject, k.object, k.status, k.start_date, k.end_date, k.source_text, k.chunk_id
   FROM graphrag.claims k
   JOIN graphrag.documents d ON d.id = k.document_id
+  JOIN graphrag.chunks c ON c.id = k.chunk_id AND c.picture_id IS NULL
  WHERE d.corpus = %(corpus)s
  ORDER BY k.id
 """

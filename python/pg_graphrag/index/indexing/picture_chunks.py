@@ -26,6 +26,11 @@ class DuePicture:
     page: int | None
     text: str
 
+    @property
+    def size(self) -> int:
+        """Bytes of the text."""
+        return len(self.text.encode())
+
 
 def due_pictures(db: Database, document_ids: Sequence[int]) -> dict[int, list[DuePicture]]:
     """Return {document: its pictures with words, in their order}."""

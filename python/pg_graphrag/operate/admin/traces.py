@@ -155,6 +155,9 @@ SELECT DISTINCT s.stretch
   FROM (SELECT pg_catalog.lower(pg_catalog.concat_ws(E'\\n', d.source_key, d.title, d.content, d.metadata::text)) AS text
           FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.id <> ALL ($2)
          UNION ALL
+        SELECT pg_catalog.lower(pg_catalog.concat_ws(E'\\n', p.caption, p.alternative_text, p.description, p.recognised_text))
+          FROM graphrag.pictures p WHERE p.corpus_id = $1 AND p.document_id <> ALL ($2)
+         UNION ALL
         SELECT pg_catalog.lower(c.name || c.options::text) FROM graphrag.corpora c
          UNION ALL
         SELECT pg_catalog.lower(pg_catalog.concat_ws(E'\\n', p.name, p.base_url, p.options::text)) FROM graphrag.providers p
@@ -180,11 +183,15 @@ def stretches(db: Database, corpus: Corpus, ids: Sequence[int], key: str) -> lis
     )
     lexemes = {row["lexeme"] for row in rows}
     for row in db.query(
-        "SELECT d.title, d.content, d.metadata::text AS metadata FROM graphrag.documents d WHERE d.id = ANY ($1)",
+        "SELECT d.title, d.content,"
+        "       (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(E'\\n', p.caption, p.alternative_text, p.description,"
+        "                                                          p.recognised_text), E'\\n')"
+        "          FROM graphrag.pictures p WHERE p.document_id = d.id) AS of_pictures"
+        "  FROM graphrag.documents d WHERE d.id = ANY ($1)",
         ["int8[]"],
         [list(ids)],
     ):
-        texts = [row["title"] or "", row["content"]]
+        texts = [row["title"] or "", row["content"], row["of_pictures"] or ""]
         candidates += _sentences(texts)[: 2 * _STRETCHES] + [
             _stem(name, lexemes) for name in _names(texts)[: 4 * _STRETCHES]
         ]

@@ -116,7 +116,8 @@ def _index(db: Database, corpus: Corpus, jobs: list[Job]) -> None:
         pictures = due_pictures(db, [row.id for row in documents])
     long_ids = set[int]()
     if not is_second:
-        long_ids = {row.id for row in documents if is_long(row.size, corpus.options)} - set(known_documents)
+        sizes = {row.id: row.size + sum(p.size for p in pictures.get(row.id, ())) for row in documents}
+        long_ids = {number for number, size in sizes.items() if is_long(size, corpus.options)} - set(known_documents)
         if corpus.options.extractor == "llm":
             apart_ids = long_ids | set(known_documents)
             unchanged_ids = {row.id for row in documents if row.has_text} - apart_ids

@@ -119,12 +119,17 @@ _STATEMENTS = {
                            WHEN g.other THEN 'a chunk has other text than the document' END AS detail) f
          WHERE f.detail IS NOT NULL""",
     "pictures are of documents, and indexed with them": """
-        SELECT pg_catalog.format('picture %s of document %s', p.id, p.document_id) AS object,
-               CASE WHEN d.id IS NULL THEN 'there is no such document: graphrag.repair()'
-                    ELSE 'the document is of other pictures: graphrag.repair()' END AS detail
+        SELECT pg_catalog.format('document %s', d.id) AS object, 'it is of other pictures: graphrag.repair()' AS detail
+          FROM graphrag.documents d
+         WHERE d.corpus_id = $1
+           AND (d.pictures_hash IS NOT NULL OR EXISTS (SELECT FROM graphrag.pictures p WHERE p.document_id = d.id))
+           AND d.pictures_hash IS DISTINCT FROM graphrag._pictures_hash(d.id)
+         UNION ALL
+        SELECT pg_catalog.format('picture %s of document %s', p.id, p.document_id),
+               'there is no such document in its corpus: graphrag.repair()'
           FROM graphrag.pictures p
-          LEFT JOIN graphrag.documents d ON d.id = p.document_id AND d.corpus_id = p.corpus_id
-         WHERE p.corpus_id = $1 AND d.pictures_hash IS DISTINCT FROM graphrag._pictures_hash(p.document_id)
+         WHERE p.corpus_id = $1
+           AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = p.document_id AND d.corpus_id = p.corpus_id)
          UNION ALL
         SELECT pg_catalog.format('chunk %s of document %s', c.id, c.document_id), 'its picture is not there'
           FROM graphrag.chunks c
@@ -250,7 +255,10 @@ SELECT d.content, i.document_id IS NOT NULL AS is_imported, c.*
    AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id)
 """
 _WITHOUT_CHUNKS = f"""
-SELECT {_DOCUMENT} AS object, d.content
+SELECT {_DOCUMENT} AS object, d.content,
+       (SELECT pg_catalog.string_agg(
+                   pg_catalog.concat(p.caption, p.alternative_text, p.description, p.recognised_text), '')
+          FROM graphrag.pictures p WHERE p.document_id = d.id) AS of_pictures
   FROM graphrag.documents d
  WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash
    AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id)
@@ -293,7 +301,7 @@ def _languages_and_tokens(db: Database, corpus: Corpus) -> Iterator[tuple[str, s
 def _without_chunks(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
     # White space alone makes no chunk; what that is, the worker says.
     for row in db.stream(_WITHOUT_CHUNKS, ["int4"], [corpus.id]):
-        if row["content"].strip():
+        if row["content"].strip() or (row["of_pictures"] or "").strip():
             yield row["object"], "has none"
 
 

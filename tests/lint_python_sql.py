@@ -33,7 +33,7 @@ SAMPLES = (NAME, "", "true", "SELECT 1", "1")
 # Of a statement with more unknowns each gets the same sample.
 MOST_UNKNOWNS = 4
 FIELD = re.compile(r"(?<!\{)\{([a-z_]+)\}(?!\})")
-PARAMETER = re.compile(r"%(?:\(\w+\))?s")
+PARAMETER = re.compile(r"%(?:s|\(\w+\)[bs])")
 UNKNOWN = re.compile("\0([^\0]*)\0")
 NAMES = re.compile(r"""([\w."']|\b(FROM|ONLY|JOIN|INTO) )\Z""")
 

@@ -24,6 +24,19 @@ from psycopg.conninfo import make_conninfo
 from tests.runtime.cluster import Cluster, Database
 
 MINUTE = 60.0
+MAIL = b"""Subject: Pump
+Content-Type: multipart/mixed; boundary=B
+
+--B
+
+Look.
+--B
+Content-Type: image/jpeg
+Content-Disposition: attachment; filename="photo.jpg"
+
+x
+--B--
+"""
 
 
 def environment(url: str) -> dict[str, str]:
@@ -176,7 +189,23 @@ def test_prune_deletes_what_has_gone_from_the_folder_and_nothing_else(db: Databa
     assert "nothing is pruned after errors" in done.stderr
     assert count(db, "graphrag.documents") == 11
     (folder / "bad.txt").unlink()
-    assert "1 documents pruned" in cli(db.url, "ingest", "--prefix", "m/", "--prune", folder).stdout
+    # Of what is there and is not read this time, what another run read stays.
+    (folder / "photo.jpg").write_bytes(b"x")
+    (folder / "mail.eml").write_bytes(MAIL)
+    (folder / "data.xml").write_text("<data/>")
+    kept = ["photo.jpg", "mail.eml/photo.jpg", "data.xml"]
+    for path in kept:
+        db.execute(
+            "INSERT INTO graphrag.documents (source_key, content, metadata)"
+            " VALUES (%s, 'read', jsonb_build_object('path', %s::text))",
+            [f"m/{path}", path],
+        )
+    done = cli(db.url, "ingest", "--ocr", "never", "--prefix", "m/", "--prune", folder)
+    assert "1 documents pruned" in done.stdout
+    assert count(db, "graphrag.documents WHERE content = 'read'") == len(kept)
+    for path in kept:
+        (folder / path.partition("/")[0]).unlink()
+    assert "4 documents pruned" in cli(db.url, "ingest", "--prefix", "m/", "--prune", folder).stdout
     assert count(db, "graphrag.documents WHERE source_key = 'm/notes.txt'") == 0
     assert count(db, "graphrag.documents") == 10
 

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("lxml")
 
 from pg_graphrag.beside.client import Document
-from pg_graphrag.beside.readers import ReadError, ReadWarning, read, walk
+from pg_graphrag.beside.readers import ReadError, ReadWarning, Skipped, read, walk
 from pg_graphrag.beside.readers.web.html import extract
 
 from tests.unit.files import the_document, the_error, write
@@ -378,14 +378,14 @@ def test_a_bad_line_is_an_error_and_the_others_are_read(tmp_path: Path, line: by
 
 
 def found(root: Path, *exclude: str) -> list[str]:
-    items = [item for item in walk.files(root, exclude) if not isinstance(item, walk.Skipped)]
+    items = [item for item in walk.files(root, exclude) if not isinstance(item, Skipped)]
     return [item[1] if isinstance(item, tuple) else f"error: {item}" for item in items]
 
 
 def test_what_is_skipped_is_named(tmp_path: Path) -> None:
     for name in ("b.md", "a/x.BIN", ".hidden.md", ".git/e.md", "README", "skip.bin"):
         write(tmp_path / name, "x")
-    skipped = [item for item in walk.files(tmp_path, ["skip.*"]) if isinstance(item, walk.Skipped)]
+    skipped = [item for item in walk.files(tmp_path, ["skip.*"]) if isinstance(item, Skipped)]
     assert {(item.key, item.kind) for item in skipped} == {
         (".git/", "hidden"),
         (".hidden.md", "hidden"),
@@ -413,8 +413,8 @@ def test_links_that_loop_are_safe_and_links_to_files_are_read(tmp_path: Path) ->
     (tmp_path / "docs/loop").symlink_to(tmp_path / "docs")
     (tmp_path / "docs/self.md").symlink_to(tmp_path / "docs/self.md")
     (tmp_path / "docs/link.md").symlink_to(tmp_path / "docs/a.md")
-    assert [entry for entry in walk.files(tmp_path / "docs") if isinstance(entry, walk.Skipped)] == [
-        walk.Skipped("loop/", "links to folders")
+    assert [entry for entry in walk.files(tmp_path / "docs") if isinstance(entry, Skipped)] == [
+        Skipped("loop/", "links to folders")
     ]
     assert found(tmp_path / "docs") == ["a.md", "link.md", "self.md"]
     assert "symbolic links" in the_error(tmp_path / "docs/self.md")
@@ -426,8 +426,8 @@ def test_a_link_to_a_file_outside_the_folder_is_named_and_not_read(tmp_path: Pat
     (tmp_path / "drop/b.md").symlink_to(tmp_path / "private/key.md")
     (tmp_path / "drop/c.md").symlink_to("../drop/../private/key.md")
     (tmp_path / "drop/d.md").symlink_to("b.md")
-    assert [item for item in walk.files(tmp_path / "drop") if isinstance(item, walk.Skipped)] == [
-        walk.Skipped(name, "links to files outside the folder") for name in ("b.md", "c.md", "d.md")
+    assert [item for item in walk.files(tmp_path / "drop") if isinstance(item, Skipped)] == [
+        Skipped(name, "links to files outside the folder") for name in ("b.md", "c.md", "d.md")
     ]
     assert found(tmp_path / "drop") == ["a.md"]
     # Who names the link itself, or a folder by a link, means it.
@@ -438,7 +438,7 @@ def test_a_link_to_a_file_outside_the_folder_is_named_and_not_read(tmp_path: Pat
 
 def test_what_is_no_file_is_named_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
-    assert list(walk.files(tmp_path)) == [walk.Skipped("pipe.txt", "pipes, sockets and devices")]
+    assert list(walk.files(tmp_path)) == [Skipped("pipe.txt", "pipes, sockets and devices")]
     (error,) = walk.files(tmp_path / "pipe.txt")
     assert isinstance(error, ReadError)
     assert error.reason == "is a pipe, socket or device"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from base64 import b64encode
+from dataclasses import replace
 from pathlib import Path
+from time import sleep
+from typing import NoReturn
 
 import pytest
 
@@ -11,9 +15,12 @@ pytest.importorskip("pypdfium2")
 pytest.importorskip("rapidocr")
 
 from pg_graphrag.beside.client import Document
-from pg_graphrag.beside.readers import Item, ReadError, ReadOptions, ReadProgress, ReadWarning, read
+from pg_graphrag.beside.readers import Item, Picture, ReadError, ReadOptions, ReadProgress, ReadWarning, Skipped, read
+from pg_graphrag.beside.readers.isolated import IsolatedReader
 from pg_graphrag.beside.readers.layout.text import text_of
+from pg_graphrag.beside.readers.ocr import tesseract
 from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, page_of_lines
+from pg_graphrag.beside.readers.picture import picture
 from PIL import Image
 
 from tests.unit.files import write
@@ -78,9 +85,82 @@ def test_a_picture_without_text_changes_nothing(tmp_path: Path) -> None:
     (plain,) = read(path, "a.html")
     assert document == plain
     Image.new("RGB", (300, 300), "blue").save(tmp_path / "b.png")
-    *_, warning = read(tmp_path / "b.png", "b.png", AUTO)
-    assert isinstance(warning, ReadWarning)
-    assert "no text is recognised in it" in str(warning)
+    Image.new("RGB", (64, 64), "blue").save(tmp_path / "logo.png")
+    for name in ("b.png", "logo.png"):
+        *progress, skipped = read(tmp_path / name, name, AUTO)
+        assert skipped == Skipped(name, "pictures without text")
+        # Little ones are not looked at.
+        assert len(progress) == (name == "b.png")
+
+
+def test_the_words_of_a_picture_that_is_kept_stand_beside_it_alone(tmp_path: Path) -> None:
+    url = f"data:image/png;base64,{b64encode(label('VALVE 42')).decode()}"
+    path = write(tmp_path / "a.html", f"<p>Before.<p><img src='{url}'><p>After.")
+    items = list(read(path, "a.html", replace(AUTO, pictures=True)))
+    assert document_of(items).content == "Before.\n\nAfter."
+    assert [item.recognised_text for item in items if isinstance(item, Picture)] == ["VALVE 42"]
+
+
+def test_a_scan_whose_pages_are_kept_is_no_reason_to_run_ocr(tmp_path: Path) -> None:
+    path = scan(tmp_path / "a.pdf", [page(["The Kestrel engine burns methane."]), page([])])
+    for options in (AUTO, replace(AUTO, pictures=True)):
+        said = [str(item) for item in read(path, "a.pdf", options) if isinstance(item, ReadWarning)]
+        assert said == [f"{path}: no text on page 2 (pictures?), nor is any recognised"]
+
+
+def test_readers_take_turns_where_they_share_a_file(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    path, turns = write(tmp_path / "a.png", label("VALVE 42")), write(tmp_path / "turns", "")
+    with turns.open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        items = read(path, "a.png", replace(AUTO, ocr_turns=turns))
+        assert [next(items), next(items)] == [ReadProgress(path, 0, 1)] * 2
+    assert document_of(list(items)).content.startswith("VALVE 42")
+
+
+def fake_tesseract(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder / "bin" / "tesseract", f"#!/bin/sh\n{script}\n").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(tesseract, "languages", lambda: ["eng"])
+
+
+def test_tesseract_gets_its_environment_and_its_errors_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TESSDATA_PREFIX", "/models")
+    fake_tesseract(tmp_path, 'echo "no eng in $TESSDATA_PREFIX" >&2; exit 1', monkeypatch)
+    path = write(tmp_path / "a.png", label("VALVE 42"))
+    said = [str(item) for item in read(path, "a.png", ReadOptions(ocr="always", ocr_engine="tesseract"))]
+    assert any("page 1 cannot be recognised" in text and "no eng in /models" in text for text in said)
+
+
+def test_tesseract_ends_with_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_tesseract(
+        tmp_path, f"echo eng\necho eng\ntest $1 = - || exit 0\necho $$ >> {tmp_path}/pids\nexec sleep 60", monkeypatch
+    )
+    path = write(tmp_path / "a.png", label("VALVE 42"))
+    with IsolatedReader(ReadOptions(ocr="always", ocr_engine="tesseract"), seconds=8) as reader:
+        *_, error = reader.read(path, "a.png")
+    assert "took longer" in str(error)
+    (pid,) = (tmp_path / "pids").read_text().split()
+    for _ in range(50):
+        state = Path(f"/proc/{pid}/stat")
+        if not state.exists() or ") Z" in state.read_text():
+            return
+        sleep(0.1)
+    raise AssertionError("it runs on")
+
+
+@pytest.mark.parametrize(("name", "extra"), [("rapidocr", "ocr"), ("pillow_heif", "ocr"), ("PIL", "files")])
+def test_what_is_missing_for_pictures_is_named_with_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, extra: str
+) -> None:
+    def absent(_: object) -> NoReturn:
+        raise ModuleNotFoundError(name=name)
+
+    monkeypatch.setattr(picture, "read_picture", absent)
+    (error,) = read(write(tmp_path / "a.png", label("x")), "a.png", AUTO)
+    assert f"needs the Python package {name}. Install the extra {extra}" in str(error)
 
 
 def line(text: str, x: float, y: float, width: float = 500.0, height: float = 30.0) -> RecognisedLine:

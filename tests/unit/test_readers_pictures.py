@@ -14,7 +14,7 @@ pytest.importorskip("lxml")
 pytest.importorskip("PIL")
 
 from pg_graphrag.beside.client import Document
-from pg_graphrag.beside.readers import Picture, ReadError, ReadOptions, ReadWarning, read
+from pg_graphrag.beside.readers import Picture, ReadError, ReadOptions, ReadProgress, ReadWarning, pictures, read
 from PIL import Image
 
 from tests.unit.files import write, zipped
@@ -161,3 +161,33 @@ def test_other_kinds_become_png(tmp_path: Path) -> None:
     _, pictures = gallery(tmp_path / "a.tiff")
     assert [(picture.media_type, picture.page) for picture in pictures] == [("image/png", 1), ("image/png", 2)]
     assert pictures[0].data.startswith(png(frames[0])[:8])
+
+
+def test_what_is_converted_looks_as_it_did(tmp_path: Path) -> None:
+    deep = Image.new("I;16", (200, 100), 4000)
+    deep.paste(60_000, (0, 0, 100, 100))
+    deep.save(tmp_path / "deep.tiff")
+    clear = Image.new("RGBA", (200, 100), (0, 0, 0, 0))
+    clear.paste((200, 0, 0, 255), (0, 0, 100, 100))
+    clear.save(tmp_path / "clear.tiff")
+    for name, colors in {"deep": [(255, 255, 255), (0, 0, 0)], "clear": [(200, 0, 0), (255, 255, 255)]}.items():
+        _, (picture,) = gallery(tmp_path / f"{name}.tiff")
+        image = Image.open(BytesIO(picture.data))
+        assert [image.getpixel((x, 50)) for x in (50, 150)] == colors
+
+
+def test_converted_photographs_are_small(tmp_path: Path) -> None:
+    Image.merge("RGB", [Image.effect_noise((5000, 2500), 80) for _ in "RGB"]).save(tmp_path / "a.tiff")
+    _, (picture,) = gallery(tmp_path / "a.tiff")
+    assert (picture.media_type, picture.width, picture.height) == ("image/jpeg", 4096, 2048)
+
+
+def test_pages_of_pdf_are_drawn_as_long_as_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pypdfium2")
+    monkeypatch.setattr(pictures, "MAX_PICTURES", 1)
+    path = scan(tmp_path / "a.pdf", [page([str(number)]) for number in range(5)])
+    items = list(read(path, "a.pdf", ASKED))
+    assert [(item.done, item.count) for item in items if isinstance(item, ReadProgress)] == [(1, 5), (2, 5)]
+    assert [item.page for item in items if isinstance(item, Picture)] == [1]
+    (warning,) = (str(item) for item in items if isinstance(item, ReadWarning) and "not read" in str(item))
+    assert warning == f"{path}: pictures that are not read: 3 × page behind these, 1 × too many or too large"

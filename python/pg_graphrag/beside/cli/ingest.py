@@ -16,7 +16,7 @@ from pg_graphrag.beside.cli.progress import Display
 from pg_graphrag.beside.cli.status import follow
 from pg_graphrag.beside.cli.terminal import printable
 from pg_graphrag.beside.client import Document, GraphRAG, InsertSummary
-from pg_graphrag.beside.readers import ReadError, ReadOptions, ReadProgress, ReadWarning, walk
+from pg_graphrag.beside.readers import ReadError, ReadOptions, ReadProgress, ReadWarning, Skipped, walk
 from pg_graphrag.beside.readers.gathered import gathered
 from pg_graphrag.beside.readers.isolated import IsolatedReader
 from pg_graphrag.beside.readers.ocr.installed import ocr_of
@@ -83,6 +83,8 @@ class _Ingestion:
         self._reader, self._options = reader, options
         self._skipped: dict[str, list[str]] = {}
         self.keys: dict[str, Path] = {}
+        # Paths of files and attachments that are there and were not read this time.
+        self.unread: set[str] = set()
         self.errors = 0
         self._client = client
         self._files: set[tuple[Path, str]] = set()
@@ -125,23 +127,42 @@ class _Ingestion:
             if isinstance(entry, ReadError):
                 self._fail(str(entry))
                 continue
-            if isinstance(entry, walk.Skipped):
-                self._skipped.setdefault(entry.kind, []).append(entry.key)
+            if isinstance(entry, Skipped):
+                self._skip(entry)
                 continue
             path, key = entry
             file = (path.resolve(), key)
             if file in self._files:
                 continue
             self._files.add(file)
+            warned = held = False
             for item in gathered(self._reader.read(path, key)):
                 if isinstance(item, ReadError):
                     self._fail(str(item))
                 elif isinstance(item, ReadWarning):
+                    warned = True
                     self._say(str(item))
                 elif isinstance(item, ReadProgress):
-                    self._show(f"{item.path.name}: recognised {item.done:,} of {item.count:,}")
-                elif self._is_new(item[0], path):
-                    yield replace(item[0], source_key=f"{self.prefix}{item[0].source_key}"), item[1]
+                    self._show(f"{item.path.name}: {item.done:,} of {item.count:,} pages or pictures")
+                elif isinstance(item, Skipped):
+                    self._skip(item)
+                else:
+                    held = True
+                    self._note_parts(item[0])
+                    if self._is_new(item[0], path):
+                        yield replace(item[0], source_key=f"{self.prefix}{item[0].source_key}"), item[1]
+            if warned and not held:
+                self.unread.add(key)
+
+    def _skip(self, skipped: Skipped) -> None:
+        self._skipped.setdefault(skipped.kind, []).append(skipped.key)
+        self.unread.add(skipped.key)
+
+    def _note_parts(self, document: Document) -> None:
+        """Take attachments as unread until they come."""
+        self.unread.discard(str(document.metadata.get("path")))
+        names = document.metadata.get("attachments")
+        self.unread.update(f"{document.source_key}/{name}" for name in (names if isinstance(names, list) else ()))
 
     def _is_new(self, document: Document, path: Path) -> bool:
         """Keep two documents with one key from replacing each other unnoticed."""
@@ -185,7 +206,7 @@ class _Ingestion:
 
 
 def _prune(connection: psycopg.Connection[Any], corpus: str, run: _Ingestion) -> None:
-    """Delete the documents with the run's prefix that an earlier run read from a file and this one did not find."""
+    """Delete the documents with the run's prefix that an earlier run read from a file that is no longer there."""
     if run.errors:
         print("pg-graphrag: nothing is pruned after errors: what could not be read may still be there", file=sys.stderr)
         return
@@ -196,8 +217,9 @@ def _prune(connection: psycopg.Connection[Any], corpus: str, run: _Ingestion) ->
            AND pg_catalog.starts_with(d.source_key, %s)
            AND d.metadata ? 'path'
            AND NOT d.source_key = ANY (%s::text[])
+           AND NOT d.metadata ->> 'path' = ANY (%s::text[])
         """,
-        [corpus, run.prefix, list(run.keys)],
+        [corpus, run.prefix, list(run.keys), list(run.unread)],
     ).rowcount
     print(f"{pruned:,} documents pruned")
 

@@ -11,12 +11,23 @@ from pathlib import Path
 from typing import cast
 
 from pg_graphrag.beside.readers.pictures import Picture
-from pg_graphrag.beside.readers.read_errors import ReadError, ReadProgress, ReadWarning
+from pg_graphrag.beside.readers.read_errors import ReadError, ReadProgress, ReadWarning, Skipped
 from pg_graphrag.beside.readers.source import Item, ReadOptions, Source, numbers_text
 from pg_graphrag.ground.document import Document
 from pg_graphrag.ground.errors import install_hint
 
-__all__ = ["SUFFIXES", "Item", "Picture", "ReadError", "ReadOptions", "ReadProgress", "ReadWarning", "kind_of", "read"]
+__all__ = [
+    "SUFFIXES",
+    "Item",
+    "Picture",
+    "ReadError",
+    "ReadOptions",
+    "ReadProgress",
+    "ReadWarning",
+    "Skipped",
+    "kind_of",
+    "read",
+]
 
 Reader = Callable[[Source], Iterator[Item]]
 
@@ -60,6 +71,8 @@ SUFFIXES = {
 
 # Bytes of a file: PostgreSQL holds no longer text, and readers take a few times as much memory.
 MAX_BYTES = 1 << 30
+# Packages that the extra ocr brings.
+_OF_OCR = frozenset(("openvino", "pillow_heif", "rapidocr"))
 _BY_LINE = frozenset(("plain.jsonl:read_jsonl",))
 
 
@@ -91,7 +104,8 @@ def read_source(source: Source, kind: str) -> Iterator[Item]:
     except ReadError as error:
         yield source.error("is empty: 0 bytes") if source.is_empty() else error
     except ModuleNotFoundError as error:
-        yield source.error(f"needs the Python package {error.name}. {install_hint('files').removesuffix('.')}")
+        extra = "ocr" if error.name in _OF_OCR else "files"
+        yield source.error(f"needs the Python package {error.name}. {install_hint(extra).removesuffix('.')}")
     except OSError as error:
         yield source.error(error.strerror or str(error))
 
@@ -106,7 +120,7 @@ def _with_pictures(source: Source, document: Document, kind: str) -> Iterator[It
         from pg_graphrag.beside.readers.ocr.pictures_text import recognised_texts
 
         texts = yield from recognised_texts(source, pictures, metadata)
-    content, pictures = source.gallery.placed(document.content, texts)
+    content, pictures = source.gallery.placed(document.content, texts, source.options.pictures)
     document = replace(document, content=content, metadata=metadata)
     if _says_nothing(document) and pictures and not source.options.pictures:
         yield source.error(f"holds no text, nor is any recognised in its {numbers_text('picture', [len(pictures)])}")
@@ -114,10 +128,12 @@ def _with_pictures(source: Source, document: Document, kind: str) -> Iterator[It
     yield document
     if source.options.pictures:
         yield from pictures
-    if _says_nothing(document):
+    if _says_nothing(document) and not texts and kind != _PICTURES:
         yield source.warning("holds no text")
     if kind not in (_PICTURES, "pdf.pdf:read_pdf"):
-        bare = sorted({item.page for item in pictures if item.page and not content.split("\f")[item.page - 1].strip()})
+        empty = {number for number, page in enumerate(content.split("\f"), 1) if not page.strip()}
+        said = {item.page for item in pictures if item.recognised_text}
+        bare = sorted({item.page for item in pictures if item.page in empty} - said)
         if bare:
             yield source.warning(f"no text on {numbers_text('slide', bare)}")
     if source.gallery.unread:
@@ -145,9 +161,10 @@ def read(path: Path, key: str, options: ReadOptions | None = None) -> Iterator[I
 
     Yields
     ------
-    Document, Picture, ReadError or ReadWarning
+    Document, Picture, ReadError, ReadWarning, ReadProgress or Skipped
         One document, or one per line (JSON Lines), attachment or row; behind it its pictures, where `options` ask for
-        them; an error for the file or line that cannot be read; a warning for what a document lacks.
+        them; an error for the file or line that cannot be read; a warning for what a document lacks;
+        `Skipped` for a picture without text.
     """
     yield from read_source(
         Source(path, key, path.name, options or ReadOptions()), kind_of(path.name) or "plain.text:read_text"

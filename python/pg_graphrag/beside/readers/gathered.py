@@ -4,16 +4,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pg_graphrag.beside.readers import Item, Picture, ReadError, ReadProgress, ReadWarning
+from pg_graphrag.beside.readers import Item, Picture, ReadError, ReadProgress, ReadWarning, Skipped
+from pg_graphrag.beside.readers.pictures import MAX_STORED
 from pg_graphrag.ground.document import Document
-
-# Bytes of a picture that graphrag.pictures keeps.
-MAX_STORED = 10 << 20
 
 
 def gathered(
     items: Iterable[Item],
-) -> Iterator[tuple[Document, list[dict[str, Any]]] | ReadError | ReadWarning | ReadProgress]:
+) -> Iterator[tuple[Document, list[dict[str, Any]]] | ReadError | ReadWarning | ReadProgress | Skipped]:
     """Yield each document with its pictures, as `GraphRAG.set_pictures` takes them; errors, warnings and progress as they come.
 
     Of a picture that is larger than what is kept, a warning.

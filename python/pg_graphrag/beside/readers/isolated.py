@@ -2,6 +2,8 @@
 
 import contextlib
 import multiprocessing
+import os
+import signal
 import time
 import warnings
 from collections.abc import Iterator
@@ -95,6 +97,10 @@ class IsolatedReader:
         if self._pipe is not None:
             self._pipe.close()
         if self._process is not None:
+            # With what it runs: Tesseract.
+            with contextlib.suppress(AttributeError, OSError):
+                if self._process.pid:
+                    os.killpg(self._process.pid, signal.SIGKILL)
             self._process.kill()
             self._process.join()
         self._pipe = self._process = None
@@ -102,6 +108,8 @@ class IsolatedReader:
 
 def _serve(pipe: Connection, options: ReadOptions, memory: int) -> None:
     """Read files as they are named, until the pipe is closed."""
+    with contextlib.suppress(AttributeError, OSError):
+        os.setsid()
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 

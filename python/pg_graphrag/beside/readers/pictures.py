@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -16,7 +16,11 @@ MAX_PICTURES, MAX_BYTES = 1000, 1 << 28
 MAX_PICTURE_BYTES, MAX_PIXELS = 1 << 26, 120_000_000
 # Smaller ones are bullets, lines and icons.
 MIN_SIDE = 32
-# What browsers show and models take; others become PNG.
+# Fewer pixels have no text worth a second of recognition: logos, badges.
+_LEAST_READ_PIXELS = 10_000
+# Bytes of a picture that graphrag.pictures keeps; the longer side of one that becomes PNG or JPEG.
+MAX_STORED, _LONGEST_SIDE = 10 << 20, 4096
+# What browsers show and models take; others become PNG or JPEG.
 MEDIA_TYPES = {
     "PNG": "image/png",
     "JPEG": "image/jpeg",
@@ -89,11 +93,14 @@ class Gallery:
         Whether somebody asks for pictures.
     unread : dict
         {kind: number} of those that were left out.
+    is_full : bool
+        Whether one was left out since there is no room; no others are taken.
     """
 
     is_open: bool = False
     pictures: list[Picture] = field(default_factory=list)
     unread: dict[str, int] = field(default_factory=dict)
+    is_full: bool = False
     _seen: dict[bytes, str] = field(default_factory=dict)
     _bytes: int = 0
 
@@ -116,12 +123,15 @@ class Gallery:
         if digest in self._seen:
             return ""
         self._seen[digest] = ""
-        if len(self.pictures) >= MAX_PICTURES or len(data) > MAX_PICTURE_BYTES or self._bytes + len(data) > MAX_BYTES:
+        if self.is_full or len(data) > MAX_PICTURE_BYTES:
             return self._leave_out("too many or too large")
         taken = taken_in(data)
         if isinstance(taken, str):
             return self._leave_out(taken) if taken else ""
         media_type, data, width, height = taken
+        self.is_full = len(self.pictures) >= MAX_PICTURES or self._bytes + len(data) > MAX_BYTES
+        if self.is_full:
+            return self._leave_out("too many or too large")
         self._bytes += len(data)
         index = len(self.pictures) + 1
         self.pictures.append(
@@ -140,13 +150,14 @@ class Gallery:
         )
         return f"\ufdd0{''.join(chr(0xFDD1 + int(digit)) for digit in str(index))}\ufddb"
 
-    def placed(self, content: str, texts: Mapping[int, str]) -> tuple[str, list[Picture]]:
+    def placed(self, content: str, texts: Mapping[int, str], keeps_pictures: bool) -> tuple[str, list[Picture]]:
         """Return a text without marks, and the pictures with their places and captions.
 
         Parameters
         ----------
         texts : {int: str}
-            What is written in pictures, by index: paragraphs behind the block that the picture stands in or behind.
+            What is written in pictures, by index. Of those that are not kept it is a paragraph behind the block that the
+            picture stands in or behind.
         """
         parts: list[str] = []
         length = last = 0
@@ -157,10 +168,12 @@ class Gallery:
                 continue
             added = content[last : match.start()]
             last = match.end()
-            if content[: match.start()].endswith("\n\n") and content.startswith("\n\n", last):
+            if content.endswith("\n\n", 0, match.start()) and content.startswith("\n\n", last):
                 last += 2  # a block of its own
             places[index] = length + len(added)
-            if text := texts.get(index):
+            is_kept = keeps_pictures and len(self.pictures[index - 1].data) <= MAX_STORED
+            if index in texts and not is_kept:
+                text = f"Text in a picture: {texts[index]}"
                 begins = not length and not added
                 added += f"{text}\n\n" if begins or added.endswith("\f") else f"\n\n{text}"
             parts.append(added)
@@ -200,11 +213,26 @@ def taken_in(data: bytes) -> tuple[str, bytes, int, int] | str:
                 return f"more than {MAX_PIXELS:,} pixels"
             if kind in MEDIA_TYPES:
                 return MEDIA_TYPES[kind], data, width, height
-            buffer = BytesIO()
-            image.convert("RGB").save(buffer, "PNG")
-            return "image/png", buffer.getvalue(), width, height
+            image = pixels_of(image)
+            image.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
+            return *file_of(image), *image.size
     except ValueError as error:
         return str(error)
+
+
+def is_worth_reading(width: int, height: int) -> bool:
+    """Whether a picture of this size may hold text that is worth to be recognised."""
+    return width * height >= _LEAST_READ_PIXELS
+
+
+def file_of(image: "Image.Image") -> tuple[str, bytes]:
+    """Return a picture in colours as (media type, bytes): what has few colours as PNG, if that is small; else as JPEG."""
+    if image.resize((256, 256)).getcolors(4096) is not None:
+        image.save(buffer := BytesIO(), "PNG")
+        if buffer.tell() <= MAX_STORED:
+            return "image/png", buffer.getvalue()
+    image.save(buffer := BytesIO(), "JPEG", quality=88)
+    return "image/jpeg", buffer.getvalue()
 
 
 def pixels_of(image: "Image.Image") -> "Image.Image":
@@ -212,10 +240,12 @@ def pixels_of(image: "Image.Image") -> "Image.Image":
     from PIL import ImageOps
 
     image = ImageOps.exif_transpose(image)
-    if image.mode in ("I;16", "I", "F"):
-        image = ImageOps.autocontrast(
-            image.point(lambda value: value / 256, "L") if image.mode == "I;16" else image.convert("L")
-        )
+    if image.mode.startswith(("I", "F")):
+        # Of more than eight bits: from the darkest to the brightest.
+        image = image.convert("I").convert("F") if image.mode.startswith("I;") else image.convert("F")
+        darkest, brightest = cast(tuple[float, float], image.getextrema())
+        scale = 255 / ((brightest - darkest) or 1.0)
+        image = image.point(lambda value: value * scale - darkest * scale).convert("L")
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         from PIL import Image
 
@@ -253,7 +283,8 @@ def open_image(data: bytes) -> Iterator["Image.Image"]:
             raise ValueError("svg") from error
         if begin[:4] in (b"\xd7\xcd\xc6\x9a", b"\x01\0\0\0", b"\x01\0\x09\0"):
             raise ValueError("wmf or emf") from error
-        raise ValueError("heic" if begin[4:8] == b"ftyp" else "damaged or unknown") from error
+        is_heic = begin[4:8] == b"ftyp" and "HEIF" not in Image.OPEN
+        raise ValueError("heic" if is_heic else "damaged or unknown") from error
 
 
 def _caption_near(text: str, place: int) -> str | None:

@@ -17,8 +17,19 @@ class ReadError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Skipped:
+    """What is not read; `kind` says why, in words: a file that no reader knows, what is no file, a hidden file or folder.
+
+    The key of a folder ends with ``/``.
+    """
+
+    key: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReadProgress:
-    """How far a file is: pages or pictures whose text is recognised, and how many there are."""
+    """How far a file is: pages or pictures that are recognised or drawn, and how many there are."""
 
     path: Path
     done: int

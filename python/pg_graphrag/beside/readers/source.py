@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from pg_graphrag.beside.readers.pictures import Gallery, Picture, without_marks
-from pg_graphrag.beside.readers.read_errors import ReadError, ReadProgress, ReadWarning
+from pg_graphrag.beside.readers.read_errors import ReadError, ReadProgress, ReadWarning, Skipped
 from pg_graphrag.ground.document import Document
 from pg_graphrag.text import letters
 
 # What readers yield.
-Item: TypeAlias = Document | Picture | ReadError | ReadWarning | ReadProgress
+Item: TypeAlias = Document | Picture | ReadError | ReadWarning | ReadProgress | Skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class ReadOptions:
         ``always`` (every page of PDF, whatever text it has).
     ocr_engine : str
         ``rapidocr`` or ``tesseract``.
+    ocr_turns : Path, optional
+        A file that is locked while text is recognised: processes that share it take turns, each a page at a time.
     """
 
     encoding: str | None = None
@@ -41,6 +43,7 @@ class ReadOptions:
     pictures: bool = False
     ocr: str = "never"
     ocr_engine: str = "rapidocr"
+    ocr_turns: Path | None = None
 
     @property
     def recognises(self) -> bool:

@@ -2,24 +2,12 @@
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from pg_graphrag.beside.readers import kind_of
-from pg_graphrag.beside.readers.read_errors import ReadError
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """What is not read; `kind` says why, in words: a file that no reader knows, what is no file, a hidden file or folder.
-
-    The key of a folder ends with ``/``.
-    """
-
-    key: str
-    kind: str
+from pg_graphrag.beside.readers.read_errors import ReadError, Skipped
 
 
 def files(

@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import psycopg
 
 from pg_graphrag.beside.client import Document, GraphRAG
-from pg_graphrag.beside.readers import SUFFIXES, ReadError, ReadOptions, ReadWarning
+from pg_graphrag.beside.readers import SUFFIXES, ReadError, ReadOptions, ReadWarning, Skipped
 from pg_graphrag.beside.readers.gathered import gathered
 from pg_graphrag.beside.readers.isolated import IsolatedReader
 from pg_graphrag.beside.serve.http_errors import refusal
@@ -57,7 +58,14 @@ def key_of(name: str) -> str:
 def options_of(settings: Settings, pictures: bool | None = None) -> ReadOptions:
     """Return how uploads are read; `pictures`: whether theirs are kept, None: as the server is set."""
     keeps = settings.pictures if pictures is None else pictures
-    return ReadOptions(pictures=keeps, ocr=settings.ocr, ocr_engine=settings.ocr_engine)
+    turns = Path(_turns().name) if settings.ocr != "never" else None
+    return ReadOptions(pictures=keeps, ocr=settings.ocr, ocr_engine=settings.ocr_engine, ocr_turns=turns)
+
+
+@cache
+def _turns() -> "tempfile._TemporaryFileWrapper[bytes]":
+    """Return the file by which uploads of this server take turns at OCR: it takes processors, and a gigabyte."""
+    return tempfile.NamedTemporaryFile(prefix="pg_graphrag-")
 
 
 def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float, options: ReadOptions) -> list[dict[str, Any]]:
@@ -104,16 +112,18 @@ def _insert_one(
                 raise
             except psycopg.Error as error:
                 result["errors"].append(refusal(error).message)
+                pictures.clear()
                 continue
             for name in ("inserted", "updated", "unchanged"):
                 result[name] += getattr(summary, name)
-        for source_key, given in pictures.items() if keeps_pictures else ():
-            try:
-                rag.set_pictures(str(source_key), given)
-            except psycopg.errors.QueryCanceled:
-                raise
-            except (psycopg.Error, GraphRAGError) as error:
-                result["errors"].append(refusal(error).message)
+            for source_key, given in pictures.items() if keeps_pictures else ():
+                try:
+                    rag.set_pictures(str(source_key), given)
+                except psycopg.errors.QueryCanceled:
+                    raise
+                except (psycopg.Error, GraphRAGError) as error:
+                    result["errors"].append(refusal(error).message)
+            pictures.clear()
     finally:
         with suppress(OSError):
             path.unlink()
@@ -128,15 +138,17 @@ def _documents(
     deadline: float,
     pictures_by_key: dict[str | None, list[dict[str, Any]]],
 ) -> Iterator[Document]:
-    """Yield the documents of a file; their pictures are added to `pictures_by_key`."""
+    """Yield the documents of a file; their pictures are added to `pictures_by_key`, which the caller empties."""
+    keys: set[str | None] = set()
     for item in gathered(reader.read(path, key, deadline - time.monotonic())):
         if isinstance(item, tuple):
             document, pictures = item
-            if document.source_key in pictures_by_key:
+            if document.source_key in keys:
                 errors.append(
                     f'{key}: more than one of its lines has the key "{document.source_key}"; the first is taken'
                 )
                 continue
+            keys.add(document.source_key)
             pictures_by_key[document.source_key] = pictures
             metadata = dict(document.metadata)
             if str(metadata.get("modified", "")).startswith(_NO_TIME):
@@ -145,3 +157,5 @@ def _documents(
         elif isinstance(item, ReadError | ReadWarning):
             reason = str(item).replace(str(path), key)
             errors.append(reason if isinstance(item, ReadError) else f"warning: {reason}")
+        elif isinstance(item, Skipped):
+            errors.append(f"warning: {key} is left out: {item.kind}")

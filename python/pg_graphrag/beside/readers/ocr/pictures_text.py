@@ -1,4 +1,4 @@
-"""What is written in the pictures of a document, as paragraphs that say so."""
+"""What is written in the pictures of a document."""
 
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.beside.readers.layout.text import text_of
 from pg_graphrag.beside.readers.ocr.recognise import Recognised, recognised_pages, said_of
-from pg_graphrag.beside.readers.pictures import Picture, open_image, pixels_of
+from pg_graphrag.beside.readers.pictures import Picture, is_worth_reading, open_image, pixels_of
 from pg_graphrag.beside.readers.read_errors import ReadProgress
 from pg_graphrag.beside.readers.source import Source
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 # Of a document in which all are looked at.
 _MAX_PICTURES = 300
-_LEAST_LETTERS = 3
+LEAST_LETTERS = 3
 
 
 def recognised_texts(
     source: Source, pictures: Sequence[Picture], metadata: dict[str, Any]
 ) -> Generator[ReadProgress, None, dict[int, str]]:
-    """Return {index: paragraphs} of pictures with text, and note how sure it is in the metadata."""
-    looked_at = pictures[:_MAX_PICTURES]
+    """Return {index: text} of pictures with text, and note how sure it is in the metadata."""
+    looked_at = [item for item in pictures if is_worth_reading(item.width, item.height)][:_MAX_PICTURES]
     images: list[tuple[int, Callable[[], Image.Image]]] = [(item.index, partial(_pixels, item)) for item in looked_at]
     found: dict[int, Recognised] = {}
     yield from recognised_pages(source, images, len(images), found)
@@ -32,8 +32,8 @@ def recognised_texts(
         for segment in (segment for block in item.page for line in block.lines for segment in line.segments):
             segment.size = 10.0
         text = text_of([item.page], {}).strip("\f\n ") if item.is_sure else ""
-        if sum(map(str.isalnum, text)) >= _LEAST_LETTERS:
-            texts[index] = f"Text in a picture: {text}"
+        if sum(map(str.isalnum, text)) >= LEAST_LETTERS:
+            texts[index] = text
     metadata |= said_of(source, "pictures", {index: found[index] for index in texts})
     return texts
 

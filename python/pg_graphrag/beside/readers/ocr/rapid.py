@@ -30,8 +30,6 @@ class RapidEngine:
         Of OpenVINO for one picture.
     """
 
-    name = "rapidocr PP-OCRv6"
-
     def __init__(self, threads: int):
         import rapidocr
 

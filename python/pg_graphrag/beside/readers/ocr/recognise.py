@@ -4,9 +4,11 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from queue import Empty, SimpleQueue
+from time import sleep
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pg_graphrag.beside.readers.layout.page import Page
@@ -26,13 +28,12 @@ LEAST_CONFIDENCE = 0.85
 _LEAST_OF_LINE = 0.5
 # Engines at work at once: each holds some 300 MB.
 _MOST_AT_ONCE = 4
-DPI = 300
+# Seconds after which who waits for his turn looks again.
+_PAUSE = 0.2
 
 
 class Engine(Protocol):
     """Recognises one picture at a time."""
-
-    name: str
 
     def lines(self, image: "Image.Image") -> list[RecognisedLine]:
         """Return the lines of a picture, as of one that stands upright."""
@@ -57,9 +58,30 @@ def recognised_pages(
     source: Source, images: Iterable[tuple[int, Callable[[], "Image.Image"]]], count: int, found: dict[int, Recognised]
 ) -> Iterator[ReadProgress]:
     """Recognise pages or pictures into `found`, {number: what is written}, and yield how far it is."""
-    for done, (number, recognised) in enumerate(recognise(source.options.ocr_engine, images, count), 1):
-        found[number] = recognised
-        yield ReadProgress(source.path, done, count)
+    if not count:
+        return
+    turns = source.options.ocr_turns
+    with turns.open("rb") if turns else nullcontext() as turn:
+        while turn and not _is_locked(turn.fileno()):
+            yield ReadProgress(source.path, 0, count)
+            sleep(_PAUSE)
+        most = 1 if turn else _MOST_AT_ONCE
+        for done, (number, recognised) in enumerate(recognise(source.options.ocr_engine, images, count, most), 1):
+            found[number] = recognised
+            yield ReadProgress(source.path, done, count)
+
+
+def _is_locked(file: int) -> bool:
+    """Lock a file until it is closed, or its process ends; where the system has no locks, nobody waits."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except ImportError:
+        pass
+    return True
 
 
 def said_of(source: Source, what: str, found: Mapping[int, Recognised]) -> dict[str, Any]:
@@ -83,7 +105,7 @@ def unsure_text(what: str, found: Mapping[int, Recognised]) -> str | None:
 
 
 def recognise(
-    engine: str, images: Iterable[tuple[int, Callable[[], "Image.Image"]]], count: int
+    engine: str, images: Iterable[tuple[int, Callable[[], "Image.Image"]]], count: int, most_at_once: int
 ) -> Iterator[tuple[int, Recognised]]:
     """Yield (number, what is written) of pictures, in their order.
 
@@ -95,9 +117,11 @@ def recognise(
         Numbers, and what gives the picture; it is called in this thread, when its turn is near.
     count : int
         How many there are.
+    most_at_once : int
+        Engines at work.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    at_once = max(1, min(cores, count, _MOST_AT_ONCE))
+    at_once = max(1, min(cores, count, most_at_once))
     idle = _engines(engine, max(1, cores // at_once))
     pool = ThreadPoolExecutor(at_once)
     try:

@@ -1,6 +1,7 @@
 """Recognition by Tesseract, a program of the machine: scripts that rapidocr does not read."""
 
 import csv
+import os
 import subprocess
 from functools import cache
 from io import BytesIO
@@ -47,8 +48,6 @@ class TesseractEngine:
         58P01 where the program is not installed.
     """
 
-    name = "tesseract"
-
     def __init__(self, threads: int):
         self._threads = threads
         self._installed = languages()
@@ -57,22 +56,25 @@ class TesseractEngine:
         """Return the lines of a picture."""
         buffer = BytesIO()
         image.convert("L").save(buffer, "PNG", compress_level=1)
-        script = _script(self._run(buffer.getvalue(), "--psm", "0")) if "osd" in self._installed else ""
+        osd = self._run(buffer.getvalue(), "--psm", "0") if "osd" in self._installed else None
+        # It fails where there are but a few letters.
+        script = _script(osd.stdout.decode(errors="replace")) if osd else ""
         chosen = [name for name in _OF_SCRIPT.get(script, "").split() if name in self._installed]
         chosen += [name for name in ("eng",) if name in self._installed and name not in chosen]
-        table = self._run(buffer.getvalue(), "-l", "+".join(chosen or self._installed[:1]), "tsv")
-        return _lines(table)
+        done = self._run(buffer.getvalue(), "-l", "+".join(chosen or self._installed[:1]), "tsv")
+        if done.returncode:
+            raise RuntimeError(f"{_PROGRAM} ended with {done.returncode}: {done.stderr.decode(errors='replace')}")
+        return _lines(done.stdout.decode(errors="replace"))
 
-    def _run(self, data: bytes, *options: str) -> str:
-        done = subprocess.run(
+    def _run(self, data: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
             [_PROGRAM, "-", "-", "--dpi", "300", *options],
             input=data,
             capture_output=True,
             timeout=_SECONDS,
             check=False,
-            env={"OMP_THREAD_LIMIT": str(self._threads), "PATH": _path()},
+            env={**os.environ, "OMP_THREAD_LIMIT": str(self._threads)},
         )
-        return done.stdout.decode(errors="replace")
 
 
 @cache
@@ -87,12 +89,6 @@ def languages() -> list[str]:
             hint="Debian and Ubuntu: apt-get install tesseract-ocr, and tesseract-ocr-ara and the like for languages.",
         ) from None
     return done.stdout.splitlines()[1:]
-
-
-def _path() -> str:
-    import os
-
-    return os.environ.get("PATH", os.defpath)
 
 
 def _script(told: str) -> str:

@@ -107,16 +107,25 @@ def read_pdf(source: Source) -> Iterator[Item]:
             yield from recognised_pages(source, images, len(scans[:MAX_RECOGNISED]), found)
         for number in (number for number, item in found.items() if item.is_sure):
             pages[number - 1] = found[number].page
-        pictures = [number for number in pictures if not pages[number - 1]]
+        # Of those that are not sure, a warning of their own.
+        pictures = [
+            number for number in pictures if not pages[number - 1] and not (number in found and found[number].page)
+        ]
         garbled = [number for number in garbled if not pages[number - 1]]
         facts.others |= said_of(source, "pages", found)
-        add_pictures(source, pdf, [number for number, page in enumerate(pages, 1) if not page or number in found])
+        yield from add_pictures(
+            source, pdf, [number for number, page in enumerate(pages, 1) if not page or number in found]
+        )
+    unsure = unsure_text("page", found)
+    hint = "" if source.options.pictures else "; run OCR on it"
+    if source.options.recognises:
+        hint = ", nor is any recognised"
     if garbled and not any(pages) and not source.gallery.pictures:
         raise source.error(
-            f"the fonts of its {len(pages)} pages do not say which letters they have, so that its text is garbled; run OCR on it"
+            f"the fonts of its {len(pages)} pages do not say which letters they have, so that its text is garbled{hint}"
         )
     if not any(pages) and not attachments and not source.gallery.pictures:
-        raise source.error(f"holds no text in its {len(pages)} pages (a scan?); run OCR on it first")
+        raise source.error(unsure or f"holds no text in its {len(pages)} pages (a scan?){hint}")
     facts.others["pages"] = len(pages)
     if attachments:
         facts.others["attachments"] = [name for name, _ in attachments]
@@ -126,7 +135,7 @@ def read_pdf(source: Source) -> Iterator[Item]:
     )
     yield from read_attachments(source, attachments, facts.date_of_version)
     if garbled:
-        reason = f"{numbers_text('page', garbled)}: their fonts do not say which letters they have; run OCR on them"
+        reason = f"{numbers_text('page', garbled)}: their fonts do not say which letters they have{hint}"
         yield source.warning(f"garbled text left out of {reason}")
     if cut:
         yield source.warning(
@@ -134,10 +143,10 @@ def read_pdf(source: Source) -> Iterator[Item]:
         )
     if unreadable:
         yield source.warning(f"{numbers_text('page', unreadable)} cannot be read")
-    if unsure := unsure_text("page", found):
+    if unsure:
         yield source.warning(unsure)
     if pictures:
-        yield source.warning(f"no text on {numbers_text('page', pictures)}: pictures? Run OCR on them")
+        yield source.warning(f"no text on {numbers_text('page', pictures)} (pictures?){hint}")
 
 
 def _page(pdf: pdfium.PdfDocument, number: int) -> tuple[Page | None, bool, bool]:

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from io import BytesIO
 from math import sqrt
 from typing import TYPE_CHECKING
 
 import pypdfium2 as pdfium
 
 from pg_graphrag.beside.readers.layout.page import Page
-from pg_graphrag.beside.readers.pictures import MAX_PIXELS, MIN_SIDE
+from pg_graphrag.beside.readers.pictures import MAX_PIXELS, MIN_SIDE, file_of
+from pg_graphrag.beside.readers.read_errors import ReadProgress
 from pg_graphrag.beside.readers.source import Source
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ POINTS_PER_INCH = 72
 _MAX_DEPTH, _MAX_OF_PAGE = 5, 100
 
 
-def add_pictures(source: Source, pdf: pdfium.PdfDocument, without_text: Sequence[int]) -> None:
-    """Take the pictures of a PDF into the gallery; a page of these numbers from 1 is one picture."""
+def add_pictures(source: Source, pdf: pdfium.PdfDocument, without_text: Sequence[int]) -> Iterator[ReadProgress]:
+    """Take the pictures of a PDF into the gallery, as far as there is room; a page of these numbers from 1 is one picture."""
     if not source.options.pictures:
         return
     bare = frozenset(without_text)
@@ -37,7 +37,12 @@ def add_pictures(source: Source, pdf: pdfium.PdfDocument, without_text: Sequence
             try:
                 images = [drawn_page(page, _SHOWN_DPI)] if number in bare else _images(page)
                 for image in images:
-                    source.gallery.add(source.key, _file(image), page=number)
+                    source.gallery.add(source.key, file_of(image.convert("RGB"))[1], page=number)
+                    yield ReadProgress(source.path, number, len(pdf))
+                    if source.gallery.is_full:
+                        if number < len(pdf):
+                            source.gallery.unread["page behind these"] = len(pdf) - number
+                        return
             finally:
                 page.close()
 
@@ -91,14 +96,3 @@ def _images(page: pdfium.PdfPage) -> Iterator["Image.Image"]:
             width, height = item.get_px_size()
             if min(width, height) >= MIN_SIDE and width * height <= MAX_PIXELS:
                 yield item.get_bitmap(render=False).to_pil()
-
-
-def _file(image: "Image.Image") -> bytes:
-    """Return a picture as a file: photographs as JPEG, what has few colours as PNG."""
-    buffer = BytesIO()
-    image = image.convert("RGB")
-    if image.resize((256, 256)).getcolors(4096) is None:
-        image.save(buffer, "JPEG", quality=88)
-    else:
-        image.save(buffer, "PNG")
-    return buffer.getvalue()

@@ -2,13 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from io import BytesIO
 
 from PIL import Image
 
 from pg_graphrag.beside.readers.layout.text import text_of
+from pg_graphrag.beside.readers.ocr.pictures_text import LEAST_LETTERS
 from pg_graphrag.beside.readers.ocr.recognise import MAX_PAGES, Recognised, recognised_pages, said_of, unsure_text
-from pg_graphrag.beside.readers.pictures import MAX_PICTURE_BYTES, MAX_PIXELS, open_image, pixels_of
+from pg_graphrag.beside.readers.pictures import (
+    MAX_PICTURE_BYTES,
+    MAX_PIXELS,
+    file_of,
+    is_worth_reading,
+    open_image,
+    pixels_of,
+)
+from pg_graphrag.beside.readers.read_errors import Skipped
 from pg_graphrag.beside.readers.source import Facts, Item, Source
 
 
@@ -35,38 +43,40 @@ def read_picture(source: Source) -> Iterator[Item]:
             mime = Image.MIME.get(image.format or "", "image/unknown")
             frames = min(getattr(image, "n_frames", 1), MAX_PAGES) if image.format == "TIFF" else 1
             numbers = range(1, frames + 1)
-            if source.options.recognises:
+            if source.options.recognises and is_worth_reading(*image.size):
                 images: Iterator[tuple[int, Callable[[], Image.Image]]]
                 images = ((number, partial(_frame, image, number)) for number in numbers)
                 yield from recognised_pages(source, images, frames, found)
             if source.options.pictures:
                 for number in numbers:
-                    shown = data if frames == 1 else _png(_frame(image, number))
+                    drawn = _frame(image, number)  # also of one page: it may be damaged
+                    shown = data if frames == 1 else file_of(drawn)[1]
                     source.gallery.add(source.key, shown, page=number)
     except ValueError as error:
+        if str(error) == "heic":
+            raise ModuleNotFoundError(name="pillow_heif") from None
         raise source.error(f"cannot be read as a picture: {error}; open and save it again as PNG or JPEG") from None
     if unsure := unsure_text("page", found):
         yield source.warning(unsure)
     pages = [found[number].page if number in found and found[number].is_sure else [] for number in numbers]
-    if not any(pages) and not source.options.pictures:
+    text = text_of(pages, {}) if any(pages) else ""
+    if sum(map(str.isalnum, text)) < LEAST_LETTERS:
+        text = ""
+    if not text and not source.gallery.pictures:
+        if source.gallery.unread:
+            raise source.error(f"cannot be read as a picture: {', '.join(source.gallery.unread)}")
         if not unsure:
-            yield source.warning("no text is recognised in it; it is left out")
+            yield Skipped(source.key, "pictures without text")
         return
-    facts = Facts(others={"pages": frames} | said_of(source, "pages", found))
-    yield source.document(text_of(pages, {}) if any(pages) else "", mime, facts=facts)
+    facts = Facts(others={"pages": frames} | (said_of(source, "pages", found) if text else {}))
+    yield source.document(text, mime, facts=facts)
 
 
 def _frame(image: Image.Image, number: int) -> Image.Image:
     """Return a page of a file, from 1, upright."""
-    if number > 1:
+    if image.format == "TIFF":
         image.seek(number - 1)
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise ValueError(f"has {width:,} × {height:,} pixels, at most {MAX_PIXELS:,} are read")
     return pixels_of(image)
-
-
-def _png(image: Image.Image) -> bytes:
-    buffer = BytesIO()
-    image.save(buffer, "PNG")
-    return buffer.getvalue()

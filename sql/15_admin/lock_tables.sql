@@ -58,10 +58,10 @@ COMMENT ON FUNCTION graphrag._lock_rows(bigint[]) IS 'Locks documents against ch
 -- All that writes to a corpus, for who drops it, or has all of it indexed anew. Its documents' writers may hold what comes later in the order, as a transaction that
 -- inserts one and then changes another does: so it lets go of everything, and tries again, before anybody is ended by a deadlock.
 CREATE FUNCTION graphrag._lock_writers_out(corpus_id int, is_dropped boolean) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '400ms'
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = '250ms'
 AS $$
 BEGIN
-    FOR attempt IN 1..60 LOOP
+    FOR attempt IN 1..96 LOOP
         BEGIN
             PERFORM FROM graphrag.documents d WHERE d.corpus_id = _lock_writers_out.corpus_id ORDER BY d.id FOR UPDATE;
             PERFORM graphrag._lock_spaces(corpus_id, false);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,8 @@ from tests.serve.test_mcp import call, over_http
 from tests.sql.ingest import put, searched_corpus, work
 from tests.sql.picture_rows import add_picture, png
 from tests.unit.files import picture_deck
+from tests.unit.scans import page
+from tests.unit.scans import png as as_png
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
@@ -127,3 +130,18 @@ def test_the_page_shows_the_picture_beside_its_words(browser: Any, server: Servi
         page.reload()
     page.context.close()
     assert errors == []
+
+
+def test_scans_that_come_at_once_are_all_recognised(db: Database) -> None:
+    pytest.importorskip("rapidocr")
+    scans = {f"{number}.png": as_png(page([f"Valve {number}2 of the pump."])) for number in range(3)}
+    with serving(db.url, ocr="auto") as server, ThreadPoolExecutor(3) as pool:
+
+        def upload(name: str) -> Any:
+            with server.client() as client:
+                return client.post("/api/upload", files={"files": (name, scans[name])}, timeout=120).json()
+
+        results = list(pool.map(upload, scans))
+    assert [(result["inserted"], result["errors"]) for (result,) in results] == [(1, [])] * 3
+    texts = {content.strip("\n\f") for (content,) in db.execute("SELECT content FROM graphrag.documents")}
+    assert texts == {f"Valve {number}2 of the pump." for number in range(3)}

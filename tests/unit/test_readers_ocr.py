@@ -86,11 +86,12 @@ def test_a_picture_without_text_changes_nothing(tmp_path: Path) -> None:
     assert document == plain
     Image.new("RGB", (300, 300), "blue").save(tmp_path / "b.png")
     Image.new("RGB", (64, 64), "blue").save(tmp_path / "logo.png")
-    for name in ("b.png", "logo.png"):
-        *progress, skipped = read(tmp_path / name, name, AUTO)
-        assert skipped == Skipped(name, "pictures without text")
-        # Little ones are not looked at.
-        assert len(progress) == (name == "b.png")
+    progress, skipped = read(tmp_path / "b.png", "b.png", AUTO)
+    assert isinstance(progress, ReadProgress)
+    assert skipped == Skipped("b.png", "pictures without text")
+    for options in (AUTO, ReadOptions(pictures=True)):
+        (skipped,) = read(tmp_path / "logo.png", "logo.png", options)
+        assert skipped == Skipped("logo.png", "small pictures")
 
 
 def test_the_words_of_a_picture_that_is_kept_stand_beside_it_alone(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ pytest.importorskip("PIL")
 
 from pg_graphrag.beside.client import Document
 from pg_graphrag.beside.readers import Picture, ReadError, ReadOptions, ReadProgress, ReadWarning, pictures, read
+from pg_graphrag.beside.readers.isolated import IsolatedReader
 from PIL import Image
 
 from tests.unit.files import write, zipped
@@ -174,6 +175,17 @@ def test_what_is_converted_looks_as_it_did(tmp_path: Path) -> None:
         _, (picture,) = gallery(tmp_path / f"{name}.tiff")
         image = Image.open(BytesIO(picture.data))
         assert [image.getpixel((x, 50)) for x in (50, 150)] == colors
+
+
+@pytest.mark.parametrize("kind", ["png", "jpg", "tiff", "webp", "gif", "bmp", "heic"])
+def test_each_kind_is_read_by_a_process_that_read_nothing_before(tmp_path: Path, kind: str) -> None:
+    if kind == "heic":
+        pytest.importorskip("pillow_heif").register_heif_opener()
+    page(["One"]).save(tmp_path / f"a.{kind}")
+    with IsolatedReader(ASKED) as reader:
+        _, picture = reader.read(tmp_path / f"a.{kind}", "a")
+    assert isinstance(picture, Picture)
+    assert (picture.width, picture.height) == (1240, 1754)
 
 
 def test_converted_photographs_are_small(tmp_path: Path) -> None:

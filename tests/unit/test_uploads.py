@@ -14,6 +14,7 @@ pytest.importorskip("fastapi")
 from pg_graphrag.beside.client import Document, GraphRAG, InsertSummary
 from pg_graphrag.beside.readers import ReadOptions
 from pg_graphrag.beside.serve import uploads
+from pg_graphrag.beside.serve.settings import Settings
 
 from tests.unit.scans import label
 
@@ -42,3 +43,10 @@ def test_pictures_follow_each_batch_and_none_a_batch_that_was_refused(monkeypatc
     results = uploads.insert(cast(GraphRAG, store), files, 60.0, ReadOptions(pictures=True))
     assert [(result["inserted"], bool(result["errors"])) for result in results] == [(1, False), (0, True)]
     assert store.calls == [("insert", "a.png", 1), ("pictures", "a.png", 1)]
+
+
+def test_uploads_of_a_server_share_their_turns_at_ocr() -> None:
+    first, second = (uploads.options_of(Settings(url="", ocr="auto")).ocr_turns for _ in range(2))
+    assert first == second
+    assert first is not None
+    assert first.exists()

@@ -271,9 +271,8 @@ def open_image(data: bytes) -> Iterator["Image.Image"]:
 
         register_heif_opener()
     try:
-        with Image.open(
-            BytesIO(data), formats=[kind for kind in _FORMATS if kind in Image.OPEN or Image.init()]
-        ) as image:
+        Image.init()
+        with Image.open(BytesIO(data), formats=[kind for kind in _FORMATS if kind in Image.OPEN]) as image:
             yield image
     except Image.DecompressionBombError as error:
         raise ValueError(f"more than {MAX_PIXELS:,} pixels") from error

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -26,6 +25,8 @@ MAX_FILES = 200
 _SECONDS = 60.0
 _MEMORY = 2 << 30
 _NO_TIME = "1970-01-01T00:00:00"
+# By it uploads of this server take turns at OCR: a page takes a gigabyte, and what processors there are.
+_TURNS = tempfile.NamedTemporaryFile(prefix="pg_graphrag-")  # noqa: SIM115 (as long as the server)
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,8 @@ def key_of(name: str) -> str:
 def options_of(settings: Settings, pictures: bool | None = None) -> ReadOptions:
     """Return how uploads are read; `pictures`: whether theirs are kept, None: as the server is set."""
     keeps = settings.pictures if pictures is None else pictures
-    turns = Path(_turns().name) if settings.ocr != "never" else None
+    turns = Path(_TURNS.name) if os.name == "posix" else None
     return ReadOptions(pictures=keeps, ocr=settings.ocr, ocr_engine=settings.ocr_engine, ocr_turns=turns)
-
-
-@cache
-def _turns() -> "tempfile._TemporaryFileWrapper[bytes]":
-    """Return the file by which uploads of this server take turns at OCR: it takes processors, and a gigabyte."""
-    return tempfile.NamedTemporaryFile(prefix="pg_graphrag-")
 
 
 def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float, options: ReadOptions) -> list[dict[str, Any]]:

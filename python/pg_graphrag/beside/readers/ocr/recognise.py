@@ -72,15 +72,13 @@ def recognised_pages(
 
 
 def _is_locked(file: int) -> bool:
-    """Lock a file until it is closed, or its process ends; where the system has no locks, nobody waits."""
-    try:
-        import fcntl
+    """Lock a file until it is closed, or its process ends; False where another has it."""
+    import fcntl
 
+    try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except ImportError:
-        pass
     return True
 
 

@@ -43,7 +43,10 @@ def read_picture(source: Source) -> Iterator[Item]:
             mime = Image.MIME.get(image.format or "", "image/unknown")
             frames = min(getattr(image, "n_frames", 1), MAX_PAGES) if image.format == "TIFF" else 1
             numbers = range(1, frames + 1)
-            if source.options.recognises and is_worth_reading(*image.size):
+            if not is_worth_reading(*image.size):
+                yield Skipped(source.key, "small pictures")
+                return
+            if source.options.recognises:
                 images: Iterator[tuple[int, Callable[[], Image.Image]]]
                 images = ((number, partial(_frame, image, number)) for number in numbers)
                 yield from recognised_pages(source, images, frames, found)
@@ -56,19 +59,20 @@ def read_picture(source: Source) -> Iterator[Item]:
         if str(error) == "heic":
             raise ModuleNotFoundError(name="pillow_heif") from None
         raise source.error(f"cannot be read as a picture: {error}; open and save it again as PNG or JPEG") from None
+    letters = (line.text for item in found.values() for block in item.page for line in block.lines)
+    if sum(map(str.isalnum, "".join(letters))) < LEAST_LETTERS:
+        found = {number: item for number, item in found.items() if item.error}
     if unsure := unsure_text("page", found):
         yield source.warning(unsure)
     pages = [found[number].page if number in found and found[number].is_sure else [] for number in numbers]
     text = text_of(pages, {}) if any(pages) else ""
-    if sum(map(str.isalnum, text)) < LEAST_LETTERS:
-        text = ""
     if not text and not source.gallery.pictures:
         if source.gallery.unread:
             raise source.error(f"cannot be read as a picture: {', '.join(source.gallery.unread)}")
         if not unsure:
             yield Skipped(source.key, "pictures without text")
         return
-    facts = Facts(others={"pages": frames} | (said_of(source, "pages", found) if text else {}))
+    facts = Facts(others={"pages": frames} | said_of(source, "pages", found))
     yield source.document(text, mime, facts=facts)
 
 

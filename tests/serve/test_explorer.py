@@ -251,6 +251,45 @@ def test_files_are_uploaded_and_their_progress_shown(opened: Open, module_db: Da
     page.wait_for_selector("#documents tr:has-text('塔')", state="detached")
 
 
+def test_what_failed_is_tried_again_all_is_indexed_again_and_an_upload_cancelled(
+    opened: Open, module_db: Database
+) -> None:
+    module_db.execute("SELECT graphrag.create_corpus('again', '{\"communities\": false}')")
+    for key in ("one", "two"):
+        put(module_db, "again", key, "The Kestrel engine burns methane.")
+    module_db.execute("CALL graphrag.process_jobs()")
+    put(module_db, "again", "two", "The Kestrel engine burns hydrogen.")
+    module_db.execute("UPDATE graphrag.jobs SET state = 'failed', errors = 3, last_error = 'It was torn.'")
+    module_db.execute(
+        "UPDATE graphrag.documents SET status = 'failed', error = 'It was torn.' WHERE corpus = 'again' AND source_key = 'two'"
+    )
+    page = opened("documents")
+    page.goto(f"{page.url.split('#')[0]}#/again/documents")
+    page.wait_for_selector("#documents .badge.failed")
+    page.wait_for_selector("#documents .error:has-text('It was torn.')")
+    page.select_option("[aria-label=Status]", "failed")
+    page.wait_for_selector("#documents tbody tr:only-child")
+    page.select_option("[aria-label=Status]", "")
+    page.click("#retry")
+    page.wait_for_selector(".toast:has-text('1 tried again')")
+    page.wait_for_selector("#progress:has-text('1 pending')")
+    module_db.execute("CALL graphrag.process_jobs()")
+    page.wait_for_selector("#progress:has-text('2 indexed')")
+    page.wait_for_selector("#documents .badge.failed", state="detached")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.click("#reindex")
+    page.wait_for_selector(".toast:has-text('2 queued')")
+    page.wait_for_selector("#progress:has-text('2 pending')")
+    module_db.execute("CALL graphrag.process_jobs()")
+    page.wait_for_selector("#progress:has-text('2 indexed')")
+    # A server that does not answer.
+    page.route(lambda url: urlsplit(url).path == "/api/upload", lambda route: None)
+    page.set_input_files("#files", [{"name": "late.txt", "mimeType": "text/plain", "buffer": b"Late."}])
+    page.click("#sent button:text-is('Cancel')")
+    page.wait_for_selector("#sent .error:has-text('Cancelled: 1 file may not be in.')")
+    page.wait_for_selector("#sent button:text-is('Cancel')", state="detached")
+
+
 def test_text_without_spaces_is_marked_by_the_sentence(opened: Open) -> None:
     page = opened()
     page.fill("#question", "東京タワーの高さは何メートルか")

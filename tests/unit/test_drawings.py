@@ -7,7 +7,7 @@ import re
 
 import pydot
 import pytest
-from pg_graphrag.search.explore.pictures import MERMAID_EDGES, Edge, Node, dot, mermaid
+from pg_graphrag.search.explore.drawings import MERMAID_EDGES, Edge, Node, dot, mermaid
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pydot")
 

@@ -4,7 +4,7 @@ LANGUAGE plpython3u STABLE COST 300000
 SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "search.explore.pictures:to_dot", entity, corpus, hops, max_nodes)
+return call(plpy, "@extversion@", "search.explore.drawings:to_dot", entity, corpus, hops, max_nodes)
 $$;
 COMMENT ON FUNCTION graphrag.to_dot(text, text, int, int) IS 'Graphviz (DOT) text of an entity''s neighbourhood: the nearest max_nodes (1 to 1000) entities, strongest first, and all relationships among them. Entities are n<entity_id>, labelled with the name; descriptions are tooltips. Under row-level security on documents only what visible documents say. 42704 for an unknown entity or corpus.';
 
@@ -13,6 +13,6 @@ LANGUAGE plpython3u STABLE COST 300000
 SET search_path = pg_catalog, pg_temp SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$
 from pg_graphrag.server import call
-return call(plpy, "@extversion@", "search.explore.pictures:to_mermaid", entity, corpus, hops, max_nodes)
+return call(plpy, "@extversion@", "search.explore.drawings:to_mermaid", entity, corpus, hops, max_nodes)
 $$;
 COMMENT ON FUNCTION graphrag.to_mermaid(text, text, int, int) IS 'Mermaid flowchart of an entity''s neighbourhood, for Markdown: as to_dot(), with at most 500 relationships, the strongest, since Mermaid refuses more. A line is labelled with its keywords, without any with what its sentence says between the two names.';

@@ -110,7 +110,7 @@ def recognise(
     Parameters
     ----------
     engine : str
-        One of `rapidocr and tesseract`.
+        One of ``rapidocr`` and ``tesseract``.
     images : iterable of (int, callable)
         Numbers, and what gives the picture; it is called in this thread, when its turn is near.
     count : int

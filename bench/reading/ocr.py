@@ -66,17 +66,17 @@ class Sample:
 
 def samples() -> list[Sample]:
     """Return a page of each kind."""
-    made = [Sample(f"printed {language}", _printed(language), TEXTS[language]) for language in TEXTS]
-    made += [
+    samples = [Sample(f"printed {language}", _printed(language), TEXTS[language]) for language in TEXTS]
+    samples += [
         Sample(f"photographed {language}", _photographed(_printed(language)), TEXTS[language])
         for language in ("en", "ja")
     ]
-    made.append(Sample("faxed en", _faxed(_printed("en")), TEXTS["en"]))
+    samples.append(Sample("faxed en", _faxed(_printed("en")), TEXTS["en"]))
     columns, text = _columns()
-    made.append(Sample("two columns en", columns, text))
-    made.append(Sample("table en", _table(), " ".join(cell for row in _ROWS for cell in row)))
-    made.append(Sample("in columns ja", _vertical(), TEXTS["ja"].replace("\n", "")))
-    return made
+    samples.append(Sample("two columns en", columns, text))
+    samples.append(Sample("table en", _table(), " ".join(cell for row in _ROWS for cell in row)))
+    samples.append(Sample("in columns ja", _vertical(), TEXTS["ja"].replace("\n", "")))
+    return samples
 
 
 def _font(language: str, size: int = 46) -> ImageFont.FreeTypeFont:

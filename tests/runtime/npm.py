@@ -18,8 +18,8 @@ NO_NETWORK = re.compile("ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ECONNREFUSED|ECONNRESET|E
 
 def node_modules(*packages: str) -> Path:
     """Return the folder with these packages (``NAME@VERSION``). The test is skipped where they neither are nor can be had."""
-    kept = CACHE / re.sub(r"[^\w.]+", "-", " ".join(packages)).strip("-") / "node_modules"
-    if not kept.is_dir():
+    modules = CACHE / re.sub(r"[^\w.]+", "-", " ".join(packages)).strip("-") / "node_modules"
+    if not modules.is_dir():
         if shutil.which("npm") is None:
             pytest.skip(f"no npm here, and no copy of {', '.join(packages)} in {CACHE}")
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ def node_modules(*packages: str) -> Path:
             if done.returncode and NO_NETWORK.search(done.stderr):
                 pytest.skip(f"npm reaches no registry for {', '.join(packages)}")
             assert done.returncode == 0, done.stderr
-            kept.parent.mkdir(exist_ok=True)
+            modules.parent.mkdir(exist_ok=True)
             with suppress(OSError):
-                (Path(folder) / "node_modules").rename(kept)
-    return kept
+                (Path(folder) / "node_modules").rename(modules)
+    return modules

@@ -42,8 +42,8 @@ def audit(axe: str) -> Audit:
             page.emulate_media(color_scheme=scheme)
             picture(page, f"{state}-{width}-{scheme}")
             assert page.evaluate(WIDE) <= 0, (state, width)
-            found = page.evaluate(RUN)
-            assert found == [], (state, width, scheme)
+            violations = page.evaluate(RUN)
+            assert violations == [], (state, width, scheme)
         page.emulate_media(color_scheme="light")
         page.set_viewport_size(before)
 

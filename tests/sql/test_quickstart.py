@@ -104,15 +104,17 @@ def before_questions(command: list[Any], environment: dict[str, str]) -> str:
     too_late = threading.Timer(20 * MINUTES, os.killpg, (process.pid, signal.SIGKILL))
     too_late.start()
     lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if f"{MODES[0]}: " in line:
-            os.killpg(process.pid, signal.SIGINT)
-            break
-    else:
-        pytest.fail("".join(lines))
-    too_late.cancel()
-    process.communicate(timeout=2 * MINUTES)
+    try:
+        for line in process.stdout:
+            lines.append(line)
+            if f"{MODES[0]}: " in line:
+                os.killpg(process.pid, signal.SIGINT)
+                break
+        else:
+            pytest.fail("".join(lines))
+        process.communicate(timeout=2 * MINUTES)
+    finally:
+        too_late.cancel()
     return "".join(lines)
 
 

@@ -135,23 +135,23 @@ class _Ingestion:
             if file in self._files:
                 continue
             self._files.add(file)
-            warned = held = False
+            has_warning = has_document = False
             for item in gathered(self._reader.read(path, key)):
                 if isinstance(item, ReadError):
                     self._fail(str(item))
                 elif isinstance(item, ReadWarning):
-                    warned = True
+                    has_warning = True
                     self._say(str(item))
                 elif isinstance(item, ReadProgress):
                     self._show(f"{item.path.name}: {item.done:,} of {item.count:,} pages or pictures")
                 elif isinstance(item, Skipped):
                     self._skip(item)
                 else:
-                    held = True
+                    has_document = True
                     self._note_parts(item[0])
                     if self._is_new(item[0], path):
                         yield replace(item[0], source_key=f"{self.prefix}{item[0].source_key}"), item[1]
-            if warned and not held:
+            if has_warning and not has_document:
                 self.unread.add(key)
 
     def _skip(self, skipped: Skipped) -> None:

@@ -218,11 +218,11 @@ class AsyncGraphRAG:
         GraphRAGError
             02000 where there is no such document; 22023 for a field that there is not, or content that is no bytes.
         """
-        given = list(pictures)
+        wanted_pictures = list(pictures)
         async with self._connection() as connection, _atomic(connection):
             document = await execute(connection, sql_statements.lock_document(self.corpus, source_key))
-            missing = await execute(connection, sql_statements.keep_pictures(document, given))
-            for statement in sql_statements.add_pictures(document, [given[number] for number in missing]):
+            missing = await execute(connection, sql_statements.keep_pictures(document, wanted_pictures))
+            for statement in sql_statements.add_pictures(document, [wanted_pictures[number] for number in missing]):
                 await execute(connection, statement)
         return len(missing)
 

@@ -199,6 +199,7 @@ _PICTURE_COLUMNS = {
     "width": "int",
     "height": "int",
 }
+_PICTURE_ARRAYS = ", ".join(f"%({name})s::{kind}[]" for name, kind in _PICTURE_COLUMNS.items())
 # Bytes of pictures that one statement inserts, unless a single one has more.
 _PICTURE_BYTES = 16 << 20
 # What a picture that is there already has in common with one that is given.
@@ -254,11 +255,10 @@ def keep_pictures(document: int, pictures: Sequence[Mapping[str, Any]]) -> State
             raise GraphRAGError(
                 f"the content of a picture cannot be {type(content).__name__}", hint="Give the bytes of its file."
             )
-    given = ", ".join(f"%({name})s::{kind}[]" for name, kind in _PICTURE_COLUMNS.items())
     return Statement(
         f"""
         WITH g AS MATERIALIZED (
-            SELECT * FROM ROWS FROM (unnest(%(digest)s::bytea[], {given})) WITH ORDINALITY
+            SELECT * FROM ROWS FROM (unnest(%(digest)s::bytea[], {_PICTURE_ARRAYS})) WITH ORDINALITY
                        AS g (digest, {", ".join(_PICTURE_COLUMNS)}, number)
         ), p AS MATERIALIZED (
             SELECT p.id, pg_catalog.sha256(p.content) AS digest, {", ".join(f"p.{name}" for name in _PICTURE_COLUMNS)}
@@ -270,7 +270,7 @@ def keep_pictures(document: int, pictures: Sequence[Mapping[str, Any]]) -> State
         SELECT g.number FROM g WHERE NOT EXISTS (SELECT FROM p WHERE {_SAME_PICTURE}) ORDER BY 1
         """,
         {"document": document, "digest": [sha256(p["content"]).digest() for p in pictures]}
-        | {name: [picture.get(name) for picture in pictures] for name in _PICTURE_COLUMNS},
+        | _picture_columns(pictures),
         lambda rows: [number - 1 for (number,) in rows],
     )
 
@@ -289,15 +289,19 @@ def add_pictures(document: int, pictures: Iterable[Mapping[str, Any]]) -> Iterat
         yield _add_part(document, part)
 
 
+def _picture_columns(pictures: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return {column: what each picture has in it}."""
+    return {name: [picture.get(name) for picture in pictures] for name in _PICTURE_COLUMNS}
+
+
 def _add_part(document: int, pictures: Sequence[Mapping[str, Any]]) -> Statement[None]:
-    given = ", ".join(f"%({name})s::{kind}[]" for name, kind in _PICTURE_COLUMNS.items())
     return Statement(
         f"""
         INSERT INTO graphrag.pictures (document_id, content, {", ".join(_PICTURE_COLUMNS)})
-        SELECT %(document)s, g.* FROM unnest(%(content)b::bytea[], {given}) AS g
+        SELECT %(document)s, g.* FROM unnest(%(content)b::bytea[], {_PICTURE_ARRAYS}) AS g
         """,
         {"document": document, "content": [bytes(picture["content"]) for picture in pictures]}
-        | {name: [picture.get(name) for picture in pictures] for name in _PICTURE_COLUMNS},
+        | _picture_columns(pictures),
         _nothing,
     )
 

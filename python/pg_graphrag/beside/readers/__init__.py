@@ -132,8 +132,8 @@ def _with_pictures(source: Source, document: Document, kind: str) -> Iterator[It
         yield source.warning("holds no text")
     if kind not in (_PICTURES, "pdf.pdf:read_pdf"):
         empty = {number for number, page in enumerate(content.split("\f"), 1) if not page.strip()}
-        said = {item.page for item in pictures if item.recognised_text}
-        bare = sorted({item.page for item in pictures if item.page in empty} - said)
+        pages_with_words = {item.page for item in pictures if item.recognised_text}
+        bare = sorted({item.page for item in pictures if item.page in empty} - pages_with_words)
         if bare:
             yield source.warning(f"no text on {numbers_text('slide', bare)}")
     if source.gallery.unread:

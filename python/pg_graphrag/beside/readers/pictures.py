@@ -125,10 +125,10 @@ class Gallery:
         self._seen[digest] = ""
         if self.is_full or len(data) > MAX_PICTURE_BYTES:
             return self._leave_out("too many or too large")
-        taken = taken_in(data)
-        if isinstance(taken, str):
-            return self._leave_out(taken) if taken else ""
-        media_type, data, width, height = taken
+        file = as_stored(data)
+        if isinstance(file, str):
+            return self._leave_out(file) if file else ""
+        media_type, data, width, height = file
         self.is_full = len(self.pictures) >= MAX_PICTURES or self._bytes + len(data) > MAX_BYTES
         if self.is_full:
             return self._leave_out("too many or too large")
@@ -202,7 +202,7 @@ def without_marks(text: str) -> str:
     return _MARK.sub("", text)
 
 
-def taken_in(data: bytes) -> tuple[str, bytes, int, int] | str:
+def as_stored(data: bytes) -> tuple[str, bytes, int, int] | str:
     """Return (media type, bytes, width, height) of a picture; a kind in words for what is left out, nothing for a tiny one."""
     try:
         with open_image(data) as image:

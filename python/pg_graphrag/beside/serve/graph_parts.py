@@ -272,18 +272,18 @@ def _of_each_distance(near: list[Neighbor], limit: int) -> list[Neighbor]:
     """Return `limit` neighbors in their order: half of the room for the nearest, half of the rest for those behind, and so on;
     each with the one that led to it. Else a hub's own neighbors would leave no room for any other.
     """
-    kept: dict[tuple[str, ...], Neighbor] = {}
+    by_path: dict[tuple[str, ...], Neighbor] = {}
     last = max((row.hop for row in near), default=0)
     for hop in range(1, last + 1):
-        level = [row for row in near if row.hop == hop and (hop == 1 or tuple(row.path[:-1]) in kept)]
-        room = limit - len(kept)
-        kept |= {tuple(row.path): row for row in level[: room if hop == last else (room + 1) // 2]}
+        level = [row for row in near if row.hop == hop and (hop == 1 or tuple(row.path[:-1]) in by_path)]
+        room = limit - len(by_path)
+        by_path |= {tuple(row.path): row for row in level[: room if hop == last else (room + 1) // 2]}
     for row in near:
-        if len(kept) >= limit:
+        if len(by_path) >= limit:
             break
-        if row.hop == 1 or tuple(row.path[:-1]) in kept:
-            kept[tuple(row.path)] = row
-    return [row for row in near if tuple(row.path) in kept]
+        if row.hop == 1 or tuple(row.path[:-1]) in by_path:
+            by_path[tuple(row.path)] = row
+    return [row for row in near if tuple(row.path) in by_path]
 
 
 def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Graph:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -25,8 +26,6 @@ MAX_FILES = 200
 _SECONDS = 60.0
 _MEMORY = 2 << 30
 _NO_TIME = "1970-01-01T00:00:00"
-# By it uploads of this server take turns at OCR: a page takes a gigabyte, and what processors there are.
-_TURNS = tempfile.NamedTemporaryFile(prefix="pg_graphrag-")  # noqa: SIM115 (as long as the server)
 
 
 @dataclass(frozen=True)
@@ -56,10 +55,21 @@ def key_of(name: str) -> str:
     return key
 
 
+@cache
+def _turns() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder, as long as the server lives, with the file by which uploads take turns at OCR.
+
+    A page takes a gigabyte, and what processors there are.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="pg_graphrag-")
+    Path(folder.name, "turns").touch()
+    return folder
+
+
 def options_of(settings: Settings, pictures: bool | None = None) -> ReadOptions:
     """Return how uploads are read; `pictures`: whether theirs are kept, None: as the server is set."""
     keeps = settings.pictures if pictures is None else pictures
-    turns = Path(_TURNS.name) if os.name == "posix" else None
+    turns = Path(_turns().name, "turns") if os.name == "posix" else None
     return ReadOptions(pictures=keeps, ocr=settings.ocr, ocr_engine=settings.ocr_engine, ocr_turns=turns)
 
 
@@ -100,7 +110,9 @@ def _insert_one(
     os.utime(path, (0, 0))
     try:
         pictures: dict[str | None, list[dict[str, Any]]] = {}
-        for batch in batches(_documents(reader, path, key, result["errors"], deadline, pictures)):
+        documents = _documents(reader, path, key, result["errors"], deadline, pictures)
+        # With pictures each by itself: those of all attachments would fill the memory.
+        for batch in ([document] for document in documents) if keeps_pictures else batches(documents):
             try:
                 summary = rag.insert(batch)
             except psycopg.errors.QueryCanceled:
@@ -111,9 +123,9 @@ def _insert_one(
                 continue
             for name in ("inserted", "updated", "unchanged"):
                 result[name] += getattr(summary, name)
-            for source_key, given in pictures.items() if keeps_pictures else ():
+            for source_key, of_document in pictures.items() if keeps_pictures else ():
                 try:
-                    rag.set_pictures(str(source_key), given)
+                    rag.set_pictures(str(source_key), of_document)
                 except psycopg.errors.QueryCanceled:
                     raise
                 except (psycopg.Error, GraphRAGError) as error:

@@ -134,9 +134,9 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
     if schema is not None:
         last += _IN_JSON.format(form=_described(schema))
     reminders = _MISSING if schema is None else _MISSING_IN_JSON
-    shown = arguments.get("pictures") or ()
-    if shown:
-        last += _PICTURES.format(numbers=", ".join(f"[{picture['number']}]" for picture in shown))
+    pictures = arguments.get("pictures") or ()
+    if pictures:
+        last += _PICTURES.format(numbers=", ".join(f"[{picture['number']}]" for picture in pictures))
     if missing := reminders.get(str(arguments.get("missing"))):
         last += f"\n\n{missing.format(not_found=not_found)}"
     system = prompts.render(options.prompts, prompt, boundary=boundary, not_found=not_found)
@@ -156,7 +156,7 @@ def _answer(options: Options, arguments: dict[str, Any], prompt: str = "answer")
             parse,
             _with_sources(schema) if schema else None,
             max_tokens=_answer_tokens(form, context, arguments.get("max_tokens")),
-            pictures=tuple(Picture(picture["media_type"], picture["base64"]) for picture in shown),
+            pictures=tuple(Picture(picture["media_type"], picture["base64"]) for picture in pictures),
         ),
         prompt,
         arguments,

@@ -162,8 +162,8 @@ def _first_place(name: str, line: str) -> tuple[int, int] | None:
     first = name.split()[0]
     if first.rstrip(".").casefold() not in _FORMS_OF_ADDRESS:
         forms.add(first)
-    found = (_standing(form).search(line) for form in forms if form in line)
-    return min(((match.start(), match.start() - match.end()) for match in found if match), default=None)
+    matches = (_standing(form).search(line) for form in forms if form in line)
+    return min(((match.start(), match.start() - match.end()) for match in matches if match), default=None)
 
 
 def _standing(name: str) -> re.Pattern[str]:
@@ -260,8 +260,8 @@ def _units(
                 first, last = window["start"] + start, window["start"] + end
                 near = nearness
                 if goes_on and not _LABEL.match(text) and len(units[-1][0]) + len(text) < MAX_CHARACTERS:
-                    said, first, _, before = units.pop()
-                    text, near = f"{said} {text}", max(before, nearness)
+                    turn, first, _, before = units.pop()
+                    text, near = f"{turn} {text}", max(before, nearness)
                 units.append((text, first, last, near))
                 goes_on = in_turns
     return units

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.beside.readers.layout.text import text_of
-from pg_graphrag.beside.readers.ocr.recognise import Recognised, recognised_pages, said_of
+from pg_graphrag.beside.readers.ocr.recognise import Recognised, metadata_of, recognised_pages
 from pg_graphrag.beside.readers.pictures import Picture, is_worth_reading, open_image, pixels_of
 from pg_graphrag.beside.readers.read_errors import ReadProgress
 from pg_graphrag.beside.readers.source import Source
@@ -24,17 +24,17 @@ def recognised_texts(
     """Return {index: text} of pictures with text, and note how sure it is in the metadata."""
     looked_at = [item for item in pictures if is_worth_reading(item.width, item.height)][:_MAX_PICTURES]
     images: list[tuple[int, Callable[[], Image.Image]]] = [(item.index, partial(_pixels, item)) for item in looked_at]
-    found: dict[int, Recognised] = {}
-    yield from recognised_pages(source, images, len(images), found)
+    by_number: dict[int, Recognised] = {}
+    yield from recognised_pages(source, images, len(images), by_number)
     texts: dict[int, str] = {}
-    for index, item in found.items():
+    for index, item in by_number.items():
         # Of one size: headings are the document's own.
         for segment in (segment for block in item.page for line in block.lines for segment in line.segments):
             segment.size = 10.0
         text = text_of([item.page], {}).strip("\f\n ") if item.is_sure else ""
         if sum(map(str.isalnum, text)) >= LEAST_LETTERS:
             texts[index] = text
-    metadata |= said_of(source, "pictures", {index: found[index] for index in texts})
+    metadata |= metadata_of(source, "pictures", {index: by_number[index] for index in texts})
     return texts
 
 

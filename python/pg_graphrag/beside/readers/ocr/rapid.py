@@ -58,8 +58,8 @@ class RapidEngine:
             # Of a page that is nearly empty the lines are found in a smaller picture of it.
             small = image.convert("RGB")
             small.thumbnail((_SMALL, _SMALL))
-            found = self._boxes(np.asarray(small)[:, :, ::-1].copy()) * np.float32(image.width / small.width)
-            boxes = found if len(found) > len(boxes) else boxes
+            boxes_of_small = self._boxes(np.asarray(small)[:, :, ::-1].copy()) * np.float32(image.width / small.width)
+            boxes = max(boxes, boxes_of_small, key=len)
         if not len(boxes):
             return [], False
         crops = self._engine.crop_text_regions(pixels, boxes)

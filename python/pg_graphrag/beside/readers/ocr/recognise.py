@@ -55,9 +55,12 @@ class Recognised:
 
 
 def recognised_pages(
-    source: Source, images: Iterable[tuple[int, Callable[[], "Image.Image"]]], count: int, found: dict[int, Recognised]
+    source: Source,
+    images: Iterable[tuple[int, Callable[[], "Image.Image"]]],
+    count: int,
+    by_number: dict[int, Recognised],
 ) -> Iterator[ReadProgress]:
-    """Recognise pages or pictures into `found`, {number: what is written}, and yield how far it is."""
+    """Recognise pages or pictures into `by_number`, {number: what is written}, and yield how far it is."""
     if not count:
         return
     turns = source.options.ocr_turns
@@ -67,7 +70,7 @@ def recognised_pages(
             sleep(_PAUSE)
         most = 1 if turn else _MOST_AT_ONCE
         for done, (number, recognised) in enumerate(recognise(source.options.ocr_engine, images, count, most), 1):
-            found[number] = recognised
+            by_number[number] = recognised
             yield ReadProgress(source.path, done, count)
 
 
@@ -82,17 +85,17 @@ def _is_locked(file: int) -> bool:
     return True
 
 
-def said_of(source: Source, what: str, found: Mapping[int, Recognised]) -> dict[str, Any]:
+def metadata_of(source: Source, what: str, by_number: Mapping[int, Recognised]) -> dict[str, Any]:
     """Return the metadata of what was recognised: ``{"engine": …, "pages": {"3": 0.93}}``; nothing where nothing was."""
-    sure = {str(number): round(item.confidence, 2) for number, item in sorted(found.items()) if item.is_sure}
+    sure = {str(number): round(item.confidence, 2) for number, item in sorted(by_number.items()) if item.is_sure}
     return {"recognised": {"engine": source.options.ocr_engine, what: sure}} if sure else {}
 
 
-def unsure_text(what: str, found: Mapping[int, Recognised]) -> str | None:
+def unsure_text(what: str, by_number: Mapping[int, Recognised]) -> str | None:
     """Return the warning of pages that cannot be read, or whose letters are not sure enough; None where there are none."""
-    if failed := {number: item.error for number, item in sorted(found.items()) if item.error}:
+    if failed := {number: item.error for number, item in sorted(by_number.items()) if item.error}:
         return f"{numbers_text(what, list(failed))} cannot be recognised: {next(iter(failed.values()))}"
-    unsure = {number: item.confidence for number, item in sorted(found.items()) if item.page and not item.is_sure}
+    unsure = {number: item.confidence for number, item in sorted(by_number.items()) if item.page and not item.is_sure}
     if not unsure:
         return None
     return (

@@ -19,7 +19,7 @@ from pg_graphrag.beside.readers.layout.page import Block, Line, Page, Segment
 from pg_graphrag.beside.readers.layout.text import Entry, text_of, title_of
 from pg_graphrag.beside.readers.markdown import heading_of
 from pg_graphrag.beside.readers.ocr.recognise import MAX_PAGES as MAX_RECOGNISED
-from pg_graphrag.beside.readers.ocr.recognise import Recognised, recognised_pages, said_of, unsure_text
+from pg_graphrag.beside.readers.ocr.recognise import Recognised, metadata_of, recognised_pages, unsure_text
 from pg_graphrag.beside.readers.pdf.pdf_garbled import garbled_pages
 from pg_graphrag.beside.readers.pdf.pdf_notes import notes_of
 from pg_graphrag.beside.readers.pdf.pdf_pictures import add_pictures, drawn_pages, stamped_scans
@@ -99,24 +99,26 @@ def read_pdf(source: Source) -> Iterator[Item]:
         garbled = garbled_pages(pages)
         for number in garbled:
             pages[number - 1] = []
-        found: dict[int, Recognised] = {}
+        by_number: dict[int, Recognised] = {}
         if source.options.recognises:
             every = range(1, len(pdf) + 1) if source.options.ocr == "always" else ()
             scans = sorted({*pictures, *garbled, *stamped_scans(pdf, pages), *every} - {*unreadable})
             images = drawn_pages(pdf, scans[:MAX_RECOGNISED])
-            yield from recognised_pages(source, images, len(scans[:MAX_RECOGNISED]), found)
-        for number in (number for number, item in found.items() if item.is_sure):
-            pages[number - 1] = found[number].page
+            yield from recognised_pages(source, images, len(scans[:MAX_RECOGNISED]), by_number)
+        for number in (number for number, item in by_number.items() if item.is_sure):
+            pages[number - 1] = by_number[number].page
         # Of those that are not sure, a warning of their own.
         pictures = [
-            number for number in pictures if not pages[number - 1] and not (number in found and found[number].page)
+            number
+            for number in pictures
+            if not pages[number - 1] and not (number in by_number and by_number[number].page)
         ]
         garbled = [number for number in garbled if not pages[number - 1]]
-        facts.others |= said_of(source, "pages", found)
+        facts.others |= metadata_of(source, "pages", by_number)
         yield from add_pictures(
-            source, pdf, [number for number, page in enumerate(pages, 1) if not page or number in found]
+            source, pdf, [number for number, page in enumerate(pages, 1) if not page or number in by_number]
         )
-    unsure = unsure_text("page", found)
+    unsure = unsure_text("page", by_number)
     hint = "" if source.options.pictures else "; run OCR on it"
     if source.options.recognises:
         hint = ", nor is any recognised"

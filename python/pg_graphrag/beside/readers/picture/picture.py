@@ -7,7 +7,7 @@ from PIL import Image
 
 from pg_graphrag.beside.readers.layout.text import text_of
 from pg_graphrag.beside.readers.ocr.pictures_text import LEAST_LETTERS
-from pg_graphrag.beside.readers.ocr.recognise import MAX_PAGES, Recognised, recognised_pages, said_of, unsure_text
+from pg_graphrag.beside.readers.ocr.recognise import MAX_PAGES, Recognised, metadata_of, recognised_pages, unsure_text
 from pg_graphrag.beside.readers.pictures import (
     MAX_PICTURE_BYTES,
     MAX_PIXELS,
@@ -37,7 +37,7 @@ def read_picture(source: Source) -> Iterator[Item]:
             f"has {source.size():,} bytes; of a picture at most {MAX_PICTURE_BYTES:,} are read: make it smaller"
         )
     data = source.read()
-    found: dict[int, Recognised] = {}
+    by_number: dict[int, Recognised] = {}
     try:
         with open_image(data) as image:
             mime = Image.MIME.get(image.format or "", "image/unknown")
@@ -49,22 +49,22 @@ def read_picture(source: Source) -> Iterator[Item]:
             if source.options.recognises:
                 images: Iterator[tuple[int, Callable[[], Image.Image]]]
                 images = ((number, partial(_frame, image, number)) for number in numbers)
-                yield from recognised_pages(source, images, frames, found)
+                yield from recognised_pages(source, images, frames, by_number)
             if source.options.pictures:
                 for number in numbers:
                     drawn = _frame(image, number)  # also of one page: it may be damaged
-                    shown = data if frames == 1 else file_of(drawn)[1]
-                    source.gallery.add(source.key, shown, page=number)
+                    file = data if frames == 1 else file_of(drawn)[1]
+                    source.gallery.add(source.key, file, page=number)
     except ValueError as error:
         if str(error) == "heic":
             raise ModuleNotFoundError(name="pillow_heif") from None
         raise source.error(f"cannot be read as a picture: {error}; open and save it again as PNG or JPEG") from None
-    letters = (line.text for item in found.values() for block in item.page for line in block.lines)
+    letters = (line.text for item in by_number.values() for block in item.page for line in block.lines)
     if sum(map(str.isalnum, "".join(letters))) < LEAST_LETTERS:
-        found = {number: item for number, item in found.items() if item.error}
-    if unsure := unsure_text("page", found):
+        by_number = {number: item for number, item in by_number.items() if item.error}
+    if unsure := unsure_text("page", by_number):
         yield source.warning(unsure)
-    pages = [found[number].page if number in found and found[number].is_sure else [] for number in numbers]
+    pages = [by_number[number].page if number in by_number and by_number[number].is_sure else [] for number in numbers]
     text = text_of(pages, {}) if any(pages) else ""
     if not text and not source.gallery.pictures:
         if source.gallery.unread:
@@ -72,7 +72,7 @@ def read_picture(source: Source) -> Iterator[Item]:
         if not unsure:
             yield Skipped(source.key, "pictures without text")
         return
-    facts = Facts(others={"pages": frames} | said_of(source, "pages", found))
+    facts = Facts(others={"pages": frames} | metadata_of(source, "pages", by_number))
     yield source.document(text, mime, facts=facts)
 
 

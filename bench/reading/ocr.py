@@ -8,7 +8,6 @@ space is one space, and none beside Han and kana. Needs fonts: Debian's fonts-li
 from __future__ import annotations
 
 import argparse
-import random
 import re
 import time
 import unicodedata
@@ -79,10 +78,10 @@ def samples() -> list[Sample]:
     return samples
 
 
-def _font(language: str, size: int = 46) -> ImageFont.FreeTypeFont:
+def _font(language: str) -> ImageFont.FreeTypeFont:
     if language in ("ja", "zh"):
-        return ImageFont.truetype(_CJK, size, index=_JAPANESE if language == "ja" else _CHINESE)
-    return ImageFont.truetype(_LATIN, size)
+        return ImageFont.truetype(_CJK, 46, index=_JAPANESE if language == "ja" else _CHINESE)
+    return ImageFont.truetype(_LATIN, 46)
 
 
 def _page() -> tuple[Image.Image, ImageDraw.ImageDraw]:
@@ -157,7 +156,6 @@ def _photographed(image: Image.Image) -> Image.Image:
 
 
 def _faxed(image: Image.Image) -> Image.Image:
-    random.seed(7)
     small = image.convert("L").resize((1654, 2339)).filter(ImageFilter.GaussianBlur(0.6))
     grey = np.asarray(small, dtype=np.float32) + np.random.default_rng(7).normal(0, 30, (2339, 1654))
     return Image.fromarray(((grey > 140) * 255).astype(np.uint8)).convert("RGB")

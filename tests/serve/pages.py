@@ -40,11 +40,11 @@ def refuse(route: Any) -> None:
     route.fulfill(status=504, json={"status": 504, "code": "57014", "detail": "the request took too long", "hint": ""})
 
 
-def wait(page: Any, holds: Callable[[], bool]) -> None:
+def wait(page: Any, holds: Callable[[], bool], what: str = "") -> None:
     """Wait until what this process sees of the page is so."""
     deadline = time.monotonic() + 30
     while not holds():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, what
         page.wait_for_timeout(50)
 
 
@@ -56,10 +56,7 @@ def picture(page: Any, name: str) -> None:
 
 def until(page: Any, expression: str) -> None:
     """Wait until JavaScript says so. Playwright's own waiting evaluates strings in the page, whose policy forbids it."""
-    deadline = time.monotonic() + 30
-    while not page.evaluate(expression):
-        assert time.monotonic() < deadline, expression
-        page.wait_for_timeout(50)
+    wait(page, lambda: page.evaluate(expression), expression)
 
 
 class Spent:

@@ -30,7 +30,7 @@ MAX_TOP_K = 100
 # What a picture may do where it is opened by itself: nothing. It is not read on behalf of other pages.
 _PICTURE_HEADERS = {"content-security-policy": "default-src 'none'; sandbox", "content-disposition": "inline"}
 _PICTURE_REPLY: dict[int | str, dict[str, Any]] = {
-    200: {"content": {f"image/{kind}": {} for kind in ("png", "jpeg", "gif", "webp")}}
+    200: {"content": {f"image/{kind}": {} for kind in reading.PICTURE_KINDS}}
 }
 # Seconds between two looks at the progress.
 _PAUSE = 1.0
@@ -315,8 +315,7 @@ def router(service: Service) -> APIRouter:
         name = corpus or service.settings.corpus
 
         def work(rag: GraphRAG, connection: Connection) -> int:
-            reading.document(connection, name, document_id, 0, 1)
-            return rag.delete(reading.keys(connection, name, [document_id]))
+            return rag.delete(reading.document(connection, name, document_id, 0, 1)["source_key"])
 
         return {"deleted": await service.read(caller, corpus, work)}
 

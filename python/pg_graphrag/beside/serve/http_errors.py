@@ -105,9 +105,9 @@ def error_reply(path: str, error: Refusal) -> tuple[int, str, bytes]:
 
 def no_route(path: str, status: int) -> Refusal:
     """Return that there is no such path (404), or that it does not take a request's method (405), and what there is."""
-    if status == 405:
-        return Refusal(405, "0A000", "this path takes no such method", "See /api/openapi.json.")
     hint = "See /api/openapi.json."
+    if status == 405:
+        return Refusal(405, "0A000", "this path takes no such method", hint)
     if path in _WITHOUT_V1:
         hint = "OpenAI's API is under /v1 here: end the address with it."
     elif path.startswith("/v1/"):

@@ -433,7 +433,7 @@ def _add_resources(server: MCPServer[Any], service: Service, who: Who) -> None:
                 raise ResourceNotFoundError(f"there is no picture {picture_id}.{suffix}")
             return bytes(content)
 
-    for suffix in ("png", "jpeg", "gif", "webp"):
+    for suffix in reading.PICTURE_KINDS:
         add_pictures(suffix)
 
 

@@ -13,6 +13,8 @@ from pg_graphrag.ground.errors import GraphRAGError
 
 MAX_DOCUMENTS = 200
 MAX_CHARACTERS = 200_000
+# What pictures are, as the table has them: image/….
+PICTURE_KINDS = ("png", "jpeg", "gif", "webp")
 
 
 def rows(connection: Connection, sql: str, **values: Any) -> list[dict[str, Any]]:
@@ -209,7 +211,7 @@ def picture(connection: Connection, corpus: str, number: int) -> tuple[str, byte
 
 
 def picture_types(connection: Connection, numbers: Sequence[int | None]) -> dict[int | None, str]:
-    """Return {number: png, jpeg, gif or webp} of the pictures that the caller sees."""
+    """Return {number: one of PICTURE_KINDS} of the pictures that the caller sees."""
     known = [number for number in numbers if number is not None]
     sql = "SELECT p.id, p.media_type FROM graphrag.pictures p WHERE p.id = ANY (%(numbers)s)"
     records = rows(connection, sql, numbers=known) if known else []

@@ -170,11 +170,10 @@ def estimated_tokens(request: Request) -> int:
     """Return an estimate of a request's tokens: a quarter of its bytes."""
     if isinstance(request, ModelsRequest):
         return 0
-    texts, pictures = list[str](), 0
     if isinstance(request, ChatRequest):
         texts, pictures = [message["content"] for message in request.messages], len(request.pictures)
     else:
-        texts = list(request.texts)
+        texts, pictures = list(request.texts), 0
     return PICTURE_TOKENS * pictures + sum(len(text.encode()) for text in texts) // BYTES_PER_TOKEN + 1
 
 

@@ -202,7 +202,7 @@ def build_request(
     arguments = form_of_answer | {"context": context["prompt"]}
     if query.options.pictures:
         arguments["pictures"] = shown_pictures(query.db, context)
-        context["pictures"] = [shown["picture"] for shown in arguments["pictures"]]
+        context["pictures"] = [picture["picture"] for picture in arguments["pictures"]]
     usage = total_usage(understanding.usage if understanding else {}, {})
     for part in query.usage:
         usage = total_usage(usage, part)

@@ -1,6 +1,6 @@
 """The nodes of a walk with the names of rows as the rows' own entities, as the query's caller sees rows.
 
-And the graph of a part with these, for what is shown: neighbors, views, pictures.
+And the graph of a part with these, for what is shown: neighbors, views, drawings.
 """
 
 from collections.abc import Hashable, Iterable, Sequence

@@ -1,8 +1,8 @@
 """What a question names exactly: titles of documents, entities, and chunks with its dates, numbers and identifiers.
 
-And which chunks mention what, but for hubs: the edges over which walks and bridges lead from there.
-
 Such a key is in few chunks: where a walk starts it counts 1.5 / log(1 + the number of chunks that have it).
+
+And which chunks mention what, but for hubs: the edges over which walks and bridges lead from there.
 """
 
 import re

@@ -52,12 +52,12 @@ class SharedWords:
 
     def without(self, text: str) -> "SharedWords":
         """Return the lexemes that do not stand in a text."""
-        unified = _unified(text)
+        text = _unified(text)
         spaced, unspaced = (
             {
                 form: weight
                 for form, weight in lexemes.items()
-                if next(_having(form, unified, [0, len(unified) + 1], at_beginnings=at_beginnings), None) is None
+                if next(_having(form, text, [0, len(text) + 1], at_beginnings=at_beginnings), None) is None
             }
             for lexemes, at_beginnings in ((self._spaced, True), (self._unspaced, False))
         )
@@ -71,12 +71,12 @@ class SharedWords:
         if not self._total:
             return shares
         # One search for each lexeme in all texts costs less than one for each lexeme and text.
-        unified = list(map(_unified, texts))
-        joined = "\n".join(unified)
-        starts = list(accumulate((len(text) + 1 for text in unified), initial=0))
+        unified_texts = list(map(_unified, texts))
+        whole = "\n".join(unified_texts)
+        starts = list(accumulate((len(text) + 1 for text in unified_texts), initial=0))
         for lexemes, at_beginnings in ((self._spaced, True), (self._unspaced, False)):
             for form, weight in lexemes.items():
-                shares[list(_having(form, joined, starts, at_beginnings=at_beginnings))] += weight
+                shares[list(_having(form, whole, starts, at_beginnings=at_beginnings))] += weight
         return np.minimum(shares / self._total, 1.0)
 
     def of_name(self, name: str) -> float:

@@ -61,10 +61,10 @@ function show(part, chunk, sought, picture) {
     h("div", { class: "grow" }, h("h2", {}, part.title || part.source_key), h("div", { class: "soft small" }, part.source_key)),
     h("button", { class: "second", type: "button", "aria-label": t("Close the document"), onclick: close }, "✕"));
   // Its words stand beside it: what a reader without the picture is given.
-  const shown = picture && h("figure", { class: "picture" },
+  const figure = picture && h("figure", { class: "picture" },
     h("img", { src: `/api/pictures/${picture}?${new URLSearchParams({ corpus: part.corpus })}`, alt: start < 0 ? chunk : "" }),
     start < 0 && chunk && h("figcaption", { class: "text small chunk" }, chunk));
-  const parts = [head, shown, part.offset > 0 && more(t("Earlier text"), Math.max(0, part.offset - 200000)), text, part.next_offset !== null && more(t("Later text"), part.next_offset)];
+  const parts = [head, figure, part.offset > 0 && more(t("Earlier text"), Math.max(0, part.offset - 200000)), text, part.next_offset !== null && more(t("Later text"), part.next_offset)];
   panel.replaceChildren(...parts.filter(Boolean));
   panel.hidden = false;
   panel.focus({ preventScroll: true });

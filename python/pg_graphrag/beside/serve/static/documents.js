@@ -126,14 +126,14 @@ export async function view(main, { values }) {
   async function send(files) {
     const { corpus } = session;
     const bar = h("progress", { max: files.length, value: 0, "aria-label": t("Upload") });
-    const said = h("span", { class: "small grow", role: "status" });
+    const summary = h("span", { class: "small grow", role: "status" });
     const notes = h("ul", { class: "list small" });
     const each = h("details", { class: "small", hidden: true }, h("summary", {}, t("Each file")), notes);
     const problems = h("div", { class: "small error", role: "alert" });
     const counts = { inserted: 0, updated: 0, unchanged: 0 };
     const leaving = new AbortController();
     const cancel = h("button", { class: "second small", type: "button", onclick: () => leaving.abort() }, t("Cancel"));
-    $("#sent").replaceChildren(h("div", { class: "card" }, bar, h("div", { class: "row" }, said, cancel), problems, each));
+    $("#sent").replaceChildren(h("div", { class: "card" }, bar, h("div", { class: "row" }, summary, cancel), problems, each));
     let done = 0;
     for (const batch of batches(files)) {
       try {
@@ -153,7 +153,7 @@ export async function view(main, { values }) {
       }
       done += batch.length;
       bar.value = done;
-      said.textContent = `${tn(files.length, "{done} of {count} file", "{done} of {count} files", { done })}: ${outcome(counts)}`;
+      summary.textContent = `${tn(files.length, "{done} of {count} file", "{done} of {count} files", { done })}: ${outcome(counts)}`;
       each.hidden = notes.childElementCount < 2;
     }
     cancel.remove();

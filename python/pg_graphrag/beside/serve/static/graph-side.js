@@ -14,9 +14,9 @@ const LISTED_MORE = 150;
 const MOST_LISTED = 2000;
 const card = (...children) => h("div", { class: "card" }, ...children);
 const head = (title, ...more) => h("div", { class: "row" }, h("h3", { class: "grow" }, title), ...more);
-export const badge = (value) => h("span", { class: "badge" }, value);
+const badge = (value) => h("span", { class: "badge" }, value);
 // A number whose unit is read out.
-const counted = (value, said) => h("span", { class: "badge", title: said }, h("span", { "aria-hidden": "true" }, value.toLocaleString(language)), h("span", { class: "visually-hidden" }, said));
+const counted = (value, words) => h("span", { class: "badge", title: words }, h("span", { "aria-hidden": "true" }, value.toLocaleString(language)), h("span", { class: "visually-hidden" }, words));
 const entityCount = (value) => counted(value, tn(value, "{count} entity", "{count} entities"));
 export const communityName = (one) => one.title || one.names?.join(", ") || t("Community {number}", { number: String(one.community ?? one.id) });
 
@@ -109,8 +109,8 @@ export function pathForm(source = "", target = "", isOpen = false) {
 
 // Of the two names of a path, those that nobody has, with names that are near.
 export async function unknownNames(source, target) {
-  const found = await Promise.all([source, target].map(async (name) => ((await named(name)) ? null : { name, near: await get("/api/graph/entities", { query: name, top_k: 4 }) })));
-  return found.map((one, index) => one && h("div", {}, h("p", { class: "error small", role: "alert" }, t("There is no entity called “{name}”.", { name: one.name })),
+  const unknown = await Promise.all([source, target].map(async (name) => ((await named(name)) ? null : { name, near: await get("/api/graph/entities", { query: name, top_k: 4 }) })));
+  return unknown.map((one, index) => one && h("div", {}, h("p", { class: "error small", role: "alert" }, t("There is no entity called “{name}”.", { name: one.name })),
     one.near.length ? h("p", { class: "small row" }, t("Do you mean:"), one.near.map((hit) => h("a", { href: address("graph", ["path"], index ? { source, target: hit.name } : { source: hit.name, target }) }, hit.name))) : null)).filter(Boolean);
 }
 

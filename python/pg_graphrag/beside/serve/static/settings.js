@@ -25,7 +25,7 @@ const meanings = () => ({
   lazy: t("the whole of the documents within a bound of cost"),
 });
 
-function kept() {
+function stored() {
   try {
     return JSON.parse(localStorage.getItem(key())) ?? {};
   } catch {
@@ -35,7 +35,7 @@ function kept() {
 
 // Of an address what it says, else what was set last.
 export function current(values) {
-  const saved = values?.has("q") ? Object.fromEntries(values) : kept();
+  const saved = values?.has("q") ? Object.fromEntries(values) : stored();
   return Object.fromEntries(Object.entries(USUAL).map(([name, usual]) => [name, saved[name] || usual]));
 }
 

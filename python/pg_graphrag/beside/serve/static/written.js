@@ -11,14 +11,14 @@ const STRONG = /(?<![\w*])\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*(?![\w*])|(?<!`)`([^`\n
 
 // passage and sentence: {start, end} of what is lit, or null.
 export function written(content, passage, sentence) {
-  const made = [];
+  const elements = [];
   const lines = linesOf(content);
   // Marks of code from so long on are closed nowhere.
   const unclosed = { "`": Infinity, "~": Infinity };
-  let plain = 0;
+  let rest = 0;
   const block = (from, to, element) => {
-    made.push(...inline(plain, from), element);
-    plain = to;
+    elements.push(...inline(rest, from), element);
+    rest = to;
   };
   for (let at = 0; at < lines.length; at++) {
     const { start, end, text } = lines[at];
@@ -37,7 +37,7 @@ export function written(content, passage, sentence) {
       at = last;
     }
   }
-  return [...made, ...inline(plain, content.length)];
+  return [...elements, ...inline(rest, content.length)];
 
   // The line that closes the code which a line opens; null without one.
   function closing(at) {

@@ -179,7 +179,7 @@ def _bare(text: str) -> str:
 
 
 def _ours(image: Image.Image) -> tuple[str, float]:
-    ((_, recognised),) = recognise("rapidocr", [(1, lambda: image)], 1, 1)
+    ((_, recognised),) = recognise("rapidocr", [(1, image)], 1, 1)
     return text_of([recognised.page], {}), recognised.confidence
 
 

@@ -20,6 +20,7 @@ from pg_graphrag.beside.readers.isolated import IsolatedReader
 from pg_graphrag.beside.readers.layout.text import text_of
 from pg_graphrag.beside.readers.ocr import tesseract
 from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, page_of_lines
+from pg_graphrag.beside.readers.ocr.recognise import Recognised, unsure_text
 from pg_graphrag.beside.readers.picture import picture
 from PIL import Image
 
@@ -174,6 +175,22 @@ def test_columns_are_read_one_after_the_other() -> None:
     mixed = [item for pair in zip(left, right, strict=True) for item in pair]
     text = " ".join(text_of([page_of_lines(mixed)], {}).split())
     assert text == " ".join(item.text for item in left + right)
+
+
+def test_a_damaged_picture_of_a_document_leaves_its_text(tmp_path: Path) -> None:
+    whole = label("VALVE 42")
+    urls = [f"data:image/png;base64,{b64encode(data).decode()}" for data in (whole[: len(whole) // 2], whole)]
+    path = write(tmp_path / "a.html", "<p>The pump leaks.</p>" + "".join(f"<p><img src='{url}'></p>" for url in urls))
+    items = list(read(path, "a.html", AUTO))
+    assert document_of(items).content.split() == "The pump leaks. Text in a picture: VALVE 42".split()
+    assert any("not read" in str(item) for item in items if isinstance(item, ReadWarning))
+
+
+def test_pages_that_failed_and_pages_that_are_unsure_are_both_named() -> None:
+    pages = {3: Recognised([], 0.0, "It was torn."), 4: Recognised(page_of_lines([line("Valve", 0, 0)]), 0.5)}
+    text = unsure_text("page", pages) or ""
+    assert "page 3 cannot be recognised: It was torn." in text
+    assert "page 4 left out" in text
 
 
 def test_tables_have_rows() -> None:

@@ -148,9 +148,10 @@ class _Ingestion:
                     self._skip(item)
                 else:
                     has_document = True
-                    self._note_parts(item[0])
-                    if self._is_new(item[0], path):
-                        yield replace(item[0], source_key=f"{self.prefix}{item[0].source_key}"), item[1]
+                    document, pictures = item
+                    self._note_parts(document)
+                    if self._is_new(document, path):
+                        yield replace(document, source_key=f"{self.prefix}{document.source_key}"), pictures
             if has_warning and not has_document:
                 self.unread.add(key)
 

@@ -73,6 +73,8 @@ SUFFIXES = {
 MAX_BYTES = 1 << 30
 # Packages that the extra ocr brings.
 _OF_OCR = frozenset(("openvino", "pillow_heif", "rapidocr"))
+# Readers that recognise the text of their pages themselves.
+_OF_PAGES = frozenset((_PICTURES, "pdf.pdf:read_pdf"))
 _BY_LINE = frozenset(("plain.jsonl:read_jsonl",))
 
 
@@ -115,22 +117,23 @@ def _with_pictures(source: Source, document: Document, kind: str) -> Iterator[It
     texts: dict[int, str] = {}
     metadata = dict(document.metadata)
     pictures = source.gallery.pictures
-    # Pages that are pictures are recognised by their readers.
-    if pictures and source.options.recognises and kind not in (_PICTURES, "pdf.pdf:read_pdf"):
+    if pictures and source.options.recognises and kind not in _OF_PAGES:
         from pg_graphrag.beside.readers.ocr.pictures_text import recognised_texts
 
         texts = yield from recognised_texts(source, pictures, metadata)
     content, pictures = source.gallery.placed(document.content, texts, source.options.pictures)
     document = replace(document, content=content, metadata=metadata)
     if _says_nothing(document) and pictures and not source.options.pictures:
-        yield source.error(f"holds no text, nor is any recognised in its {numbers_text('picture', [len(pictures)])}")
+        yield source.error(
+            f"holds no text, nor is any recognised in its {len(pictures):,} picture{'' if len(pictures) == 1 else 's'}"
+        )
         return
     yield document
     if source.options.pictures:
         yield from pictures
     if _says_nothing(document) and not texts and kind != _PICTURES:
         yield source.warning("holds no text")
-    if kind not in (_PICTURES, "pdf.pdf:read_pdf"):
+    if kind not in _OF_PAGES:
         empty = {number for number, page in enumerate(content.split("\f"), 1) if not page.strip()}
         pages_with_words = {item.page for item in pictures if item.recognised_text}
         bare = sorted({item.page for item in pictures if item.page in empty} - pages_with_words)
@@ -157,7 +160,7 @@ def read(path: Path, key: str, options: ReadOptions | None = None) -> Iterator[I
         Its ``source_key``, and its ``path`` in the metadata: the path below what the user named, so that it does not
         depend on the machine.
     options : ReadOptions, optional
-        Encoding, and whether rows are documents.
+        Encoding, whether rows are documents, and what is done with pictures.
 
     Yields
     ------

@@ -8,6 +8,9 @@ from pg_graphrag.beside.readers import Item, Picture, ReadError, ReadProgress, R
 from pg_graphrag.beside.readers.pictures import MAX_STORED
 from pg_graphrag.ground.document import Document
 
+# Columns of graphrag.pictures that a reader knows, beside the content.
+_COLUMNS = ("page", "place", "width", "height", "alternative_text", "caption", "recognised_text")
+
 
 def gathered(
     items: Iterable[Item],
@@ -29,7 +32,6 @@ def gathered(
             reason = f"picture {item.index} has {len(item.data):,} bytes; at most {MAX_STORED:,} are kept"
             yield ReadWarning(Path(item.source_key), reason)
         elif document is not None and item.source_key == document.source_key:
-            names = ("page", "place", "width", "height", "alternative_text", "caption", "recognised_text")
-            pictures.append({"content": item.data} | {name: getattr(item, name) for name in names})
+            pictures.append({"content": item.data} | {name: getattr(item, name) for name in _COLUMNS})
     if document is not None:
         yield document, pictures

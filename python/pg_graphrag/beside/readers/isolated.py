@@ -1,6 +1,7 @@
 """Files read in a process of their own: a hostile one takes no more than its share of memory and time, and crashes nothing."""
 
 import contextlib
+import math
 import multiprocessing
 import os
 import signal
@@ -56,8 +57,8 @@ class IsolatedReader:
             return
         pipe = self._start()
         bound = self._seconds if seconds is None else max(0.0, min(seconds, self._seconds))
-        until = None if seconds is None else time.monotonic() + seconds
-        deadline = time.monotonic() + bound
+        until = math.inf if seconds is None else time.monotonic() + seconds
+        deadline = min(until, time.monotonic() + self._seconds)
         try:
             pipe.send((path, key))
             while True:
@@ -70,8 +71,7 @@ class IsolatedReader:
                     return
                 if isinstance(item, ReadProgress):
                     # The bound is for a page.
-                    deadline = time.monotonic() + self._seconds
-                    deadline = deadline if until is None else min(deadline, until)
+                    deadline = min(until, time.monotonic() + self._seconds)
                 yield item
         except (EOFError, ConnectionError):
             self._stop()

@@ -124,14 +124,14 @@ class Gallery:
             return ""
         self._seen[digest] = ""
         if self.is_full or len(data) > MAX_PICTURE_BYTES:
-            return self._leave_out("too many or too large")
+            return self.leave_out("too many or too large")
         file = as_stored(data)
         if isinstance(file, str):
-            return self._leave_out(file) if file else ""
+            return self.leave_out(file) if file else ""
         media_type, data, width, height = file
         self.is_full = len(self.pictures) >= MAX_PICTURES or self._bytes + len(data) > MAX_BYTES
         if self.is_full:
-            return self._leave_out("too many or too large")
+            return self.leave_out("too many or too large")
         self._bytes += len(data)
         index = len(self.pictures) + 1
         self.pictures.append(
@@ -192,7 +192,8 @@ class Gallery:
             placed.append(replace(picture, place=place, caption=caption, recognised_text=texts.get(picture.index)))
         return text, placed
 
-    def _leave_out(self, kind: str) -> str:
+    def leave_out(self, kind: str) -> str:
+        """Count a picture that is not read, by a kind in words; return its mark, which is nothing."""
         self.unread[kind] = self.unread.get(kind, 0) + 1
         return ""
 
@@ -249,9 +250,9 @@ def pixels_of(image: "Image.Image") -> "Image.Image":
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         from PIL import Image
 
-        upon = Image.new("RGBA", image.size, "white")
-        upon.alpha_composite(image.convert("RGBA"))
-        image = upon
+        background = Image.new("RGBA", image.size, "white")
+        background.alpha_composite(image.convert("RGBA"))
+        image = background
     return image.convert("RGB")
 
 

@@ -1,7 +1,6 @@
 """What is written in the pictures of a document."""
 
-from collections.abc import Callable, Generator, Sequence
-from functools import partial
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.beside.readers.layout.text import text_of
@@ -23,9 +22,8 @@ def recognised_texts(
 ) -> Generator[ReadProgress, None, dict[int, str]]:
     """Return {index: text} of pictures with text, and note how sure it is in the metadata."""
     looked_at = [item for item in pictures if is_worth_reading(item.width, item.height)][:_MAX_PICTURES]
-    images: list[tuple[int, Callable[[], Image.Image]]] = [(item.index, partial(_pixels, item)) for item in looked_at]
     by_number: dict[int, Recognised] = {}
-    yield from recognised_pages(source, images, len(images), by_number)
+    yield from recognised_pages(source, _images(source, looked_at), len(looked_at), by_number)
     texts: dict[int, str] = {}
     for index, item in by_number.items():
         # Of one size: headings are the document's own.
@@ -38,6 +36,13 @@ def recognised_texts(
     return texts
 
 
-def _pixels(picture: Picture) -> "Image.Image":
-    with open_image(picture.data) as image:
-        return pixels_of(image)
+def _images(source: Source, pictures: Sequence[Picture]) -> Iterator[tuple[int, "Image.Image"]]:
+    """Yield (index, what it looks like) of pictures; one whose pixels are damaged is counted as not read."""
+    for picture in pictures:
+        try:
+            with open_image(picture.data) as image:
+                pixels = pixels_of(image)
+        except ValueError as error:
+            source.gallery.leave_out(str(error))
+            continue
+        yield picture.index, pixels

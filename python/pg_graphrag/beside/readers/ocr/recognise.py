@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -55,10 +55,7 @@ class Recognised:
 
 
 def recognised_pages(
-    source: Source,
-    images: Iterable[tuple[int, Callable[[], "Image.Image"]]],
-    count: int,
-    by_number: dict[int, Recognised],
+    source: Source, images: Iterable[tuple[int, "Image.Image"]], count: int, by_number: dict[int, Recognised]
 ) -> Iterator[ReadProgress]:
     """Recognise pages or pictures into `by_number`, {number: what is written}, and yield how far it is."""
     if not count:
@@ -68,8 +65,10 @@ def recognised_pages(
         while turn and not _is_locked(turn.fileno()):
             yield ReadProgress(source.path, 0, count)
             sleep(_PAUSE)
-        most = 1 if turn else _MOST_AT_ONCE
-        for done, (number, recognised) in enumerate(recognise(source.options.ocr_engine, images, count, most), 1):
+        most_at_once = 1 if turn else _MOST_AT_ONCE
+        for done, (number, recognised) in enumerate(
+            recognise(source.options.ocr_engine, images, count, most_at_once), 1
+        ):
             by_number[number] = recognised
             yield ReadProgress(source.path, done, count)
 
@@ -93,20 +92,21 @@ def metadata_of(source: Source, what: str, by_number: Mapping[int, Recognised]) 
 
 def unsure_text(what: str, by_number: Mapping[int, Recognised]) -> str | None:
     """Return the warning of pages that cannot be read, or whose letters are not sure enough; None where there are none."""
+    reasons: list[str] = []
     if failed := {number: item.error for number, item in sorted(by_number.items()) if item.error}:
-        return f"{numbers_text(what, list(failed))} cannot be recognised: {next(iter(failed.values()))}"
+        reasons.append(f"{numbers_text(what, list(failed))} cannot be recognised: {next(iter(failed.values()))}")
     unsure = {number: item.confidence for number, item in sorted(by_number.items()) if item.page and not item.is_sure}
-    if not unsure:
-        return None
-    return (
-        f"recognised text of {numbers_text(what, list(unsure))} left out: its confidence is {min(unsure.values()):.2f}"
-        f"{'' if len(unsure) == 1 else f' to {max(unsure.values()):.2f}'}, below {LEAST_CONFIDENCE}; scan it anew, or, "
-        "for scripts other than Latin, Chinese and Japanese, take --ocr-engine tesseract"
-    )
+    if unsure:
+        reasons.append(
+            f"recognised text of {numbers_text(what, list(unsure))} left out: its confidence is {min(unsure.values()):.2f}"
+            f"{'' if len(unsure) == 1 else f' to {max(unsure.values()):.2f}'}, below {LEAST_CONFIDENCE}; scan it anew, or, "
+            "for scripts other than Latin, Chinese and Japanese, take --ocr-engine tesseract"
+        )
+    return "; ".join(reasons) or None
 
 
 def recognise(
-    engine: str, images: Iterable[tuple[int, Callable[[], "Image.Image"]]], count: int, most_at_once: int
+    engine: str, images: Iterable[tuple[int, "Image.Image"]], count: int, most_at_once: int
 ) -> Iterator[tuple[int, Recognised]]:
     """Yield (number, what is written) of pictures, in their order.
 
@@ -114,8 +114,8 @@ def recognise(
     ----------
     engine : str
         One of ``rapidocr`` and ``tesseract``.
-    images : iterable of (int, callable)
-        Numbers, and what gives the picture; it is called in this thread, when its turn is near.
+    images : iterable of (int, image)
+        Numbers and pictures; it is asked for one in this thread, when its turn is near.
     count : int
         How many there are.
     most_at_once : int
@@ -123,12 +123,13 @@ def recognise(
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     at_once = max(1, min(cores, count, most_at_once))
-    idle = _engines(engine, max(1, cores // at_once))
+    threads = max(1, cores // at_once)
+    idle = _engines(engine, threads)
     pool = ThreadPoolExecutor(at_once)
     try:
         waiting: deque[tuple[int, Future[Recognised]]] = deque()
         for number, image in images:
-            waiting.append((number, pool.submit(_recognised, engine, idle, max(1, cores // at_once), image())))
+            waiting.append((number, pool.submit(_recognised, engine, idle, threads, image)))
             if len(waiting) > at_once:
                 first, result = waiting.popleft()
                 yield first, result.result()
@@ -146,24 +147,24 @@ def _engines(engine: str, threads: int) -> "SimpleQueue[Engine]":
 
 def _recognised(engine: str, idle: "SimpleQueue[Engine]", threads: int, image: "Image.Image") -> Recognised:
     try:
-        used = idle.get_nowait()
+        recogniser = idle.get_nowait()
     except Empty:
-        used = _made(engine, threads)
+        recogniser = _new_engine(engine, threads)
     try:
-        lines = used.lines(image)
+        lines = recogniser.lines(image)
     except GraphRAGError:
         raise
     except Exception as error:
         # Of a page that breaks the engine, the others are read: by another one.
         last_line = (str(error).strip().splitlines() or [""])[-1][:200]
         return Recognised([], 0.0, f"{type(error).__name__}: {last_line}")
-    idle.put(used)
+    idle.put(recogniser)
     return Recognised(
         page_of_lines([line for line in lines if line.confidence >= _LEAST_OF_LINE]), confidence_of(lines)
     )
 
 
-def _made(engine: str, threads: int) -> Engine:
+def _new_engine(engine: str, threads: int) -> Engine:
     if engine == "tesseract":
         from pg_graphrag.beside.readers.ocr.tesseract import TesseractEngine
 

@@ -91,15 +91,15 @@ def languages() -> list[str]:
     return done.stdout.splitlines()[1:]
 
 
-def _script(told: str) -> str:
-    return next((line.partition(": ")[2].strip() for line in told.splitlines() if line.startswith("Script:")), "")
+def _script(osd_output: str) -> str:
+    return next((line.partition(": ")[2].strip() for line in osd_output.splitlines() if line.startswith("Script:")), "")
 
 
 def _lines(table: str) -> list[RecognisedLine]:
     """Return the words of Tesseract's table as lines; cells of a table are lines of their own."""
     lines: list[RecognisedLine] = []
     words: list[tuple[float, float, float, float, str, float]] = []
-    place: tuple[str, ...] = ()
+    line: tuple[str, ...] = ()
 
     def end() -> None:
         if words:
@@ -116,10 +116,10 @@ def _lines(table: str) -> list[RecognisedLine]:
             continue
         x0, y0 = float(row["left"]), float(row["top"])
         x1, y1 = x0 + float(row["width"]), y0 + float(row["height"])
-        here = (row["block_num"], row["par_num"], row["line_num"])
-        if here != place or (words and max(x0 - words[-1][2], words[-1][0] - x1) > _GAP * (y1 - y0)):
+        line_of_word = (row["block_num"], row["par_num"], row["line_num"])
+        if line_of_word != line or (words and max(x0 - words[-1][2], words[-1][0] - x1) > _GAP * (y1 - y0)):
             end()
-        place = here
+        line = line_of_word
         words.append((x0, y0, x1, y1, text, float(row["conf"]) / 100))
     end()
     return lines

@@ -15,8 +15,8 @@ from pg_graphrag.beside.readers.tables import table_text
 _NOTES = re.compile(r"(?:\A|/)(?:threadedC|c)omments?\d{0,5}\.xml\Z|/(?:threadedC|c)omments/")
 _DRAWING = re.compile(r"/drawings/drawing\d{0,5}\.xml\Z")
 _CHART = re.compile(r"/charts/chart(?:Ex)?\d{0,5}\.xml\Z")
-_RELATIONSHIP = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
-_EMBED = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}embed"
+_RELATIONSHIPS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_RELATIONSHIP, _EMBED = f"{_RELATIONSHIPS}id", f"{_RELATIONSHIPS}embed"
 _TEXTS = "xl/sharedStrings.xml"
 _NO_TEXTS = '<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"/>'
 _WORKBOOK = "xl/workbook.xml"
@@ -51,8 +51,10 @@ def sheet_pictures(archive: zipfile.ZipFile, path: str) -> Iterator[tuple[bytes,
     """Yield (bytes, description) of the pictures on the sheet whose part has a path."""
     for part in related_parts(archive, path).values():
         root = _root(archive, part) if _DRAWING.search(part) else None
-        parts = {} if root is None else related_parts(archive, part)
-        for picture in () if root is None else root.iter("{*}pic"):
+        if root is None:
+            continue
+        parts = related_parts(archive, part)
+        for picture in root.iter("{*}pic"):
             for reference in picture.iter("{*}blip"):
                 if data := read_part(archive, parts.get(reference.get(_EMBED, ""), "")):
                     yield data, next((item.get("descr", "") for item in picture.iter("{*}cNvPr")), "")

@@ -54,7 +54,7 @@ def read_odt(source: Source) -> Iterator[Document]:
     with opened(source, "an OpenDocument text") as archive:
         root, text, title, facts = _parts(archive, source)
     body = root.find(f"{_OFFICE}body/{_OFFICE}text")
-    content = "" if body is None else text.of(body) + text.taken()
+    content = "" if body is None else text.of(body) + text.take_marks()
     text.show_rest()
     if not content:
         raise source.error("holds no text; are its pages pictures?")
@@ -90,8 +90,8 @@ def read_ods(source: Source) -> Iterator[Document | ReadWarning]:
         if source.options.by_row:
             yield from row_documents(source, rows, mime, f"{source.stem} › {name}", f"{name}!", facts)
         elif texts := list(filter(None, (row_lines(rows), *_beside_cells(sheet, text)))):
-            blocks += [f"# {name}{text.taken()}", *texts]
-        elif marks := text.taken():
+            blocks += [f"# {name}{text.take_marks()}", *texts]
+        elif marks := text.take_marks():
             blocks.append(f"# {name}{marks}")
         else:
             empty.append(name)
@@ -118,14 +118,13 @@ def _parts(archive: zipfile.ZipFile, source: Source) -> tuple[etree._Element, "_
         _write_objects(root, archive)
         _write_controls(root)
         styles = read_part(archive, "styles.xml")
-        text = _Text(_styles(root, None if styles is None else parse_xml(styles)))
+        text = _Text(_styles(root, None if styles is None else parse_xml(styles)), source)
         if source.gallery.is_open:
             text.images = {
                 image.get(_HREF, ""): data
                 for image in root.iter(f"{_DRAW}image")
                 if (data := read_part(archive, posixpath.normpath(image.get(_HREF, ""))))
             }
-            text.source = source
     except etree.XMLSyntaxError as error:
         raise source.error(f"cannot be read as OpenDocument: {error}; is it damaged?") from None
     return root, text, *_properties(read_part(archive, "meta.xml"))
@@ -239,7 +238,7 @@ class _Text:
     """Blocks of text as Markdown."""
 
     styles: dict[str, str]
-    source: Source | None = None
+    source: Source
     # {reference: bytes} of pictures, where they are asked for; the slide; marks of those that no text is behind yet.
     images: dict[str, bytes] = field_of(default_factory=dict)
     page: int | None = None
@@ -247,11 +246,10 @@ class _Text:
 
     def show_rest(self) -> None:
         """Take in the pictures that stand where no text is read, such as cells: without a place."""
-        for data in self.images.values() if self.source else ():
-            if self.source:
-                self.source.gallery.add(self.source.key, data, page=self.page)
+        for data in self.images.values():
+            self.source.gallery.add(self.source.key, data, page=self.page)
 
-    def taken(self) -> str:
+    def take_marks(self) -> str:
         """Return the marks of pictures that stand in no text yet."""
         marks, self._pending = self._pending, ""
         return marks
@@ -291,7 +289,7 @@ class _Text:
 
     def _paragraph(self, element: etree._Element, kind: str = "", mark: str = "") -> Iterator[tuple[str, str]]:
         if text := _one_line(self._run(element)):
-            yield kind, f"{mark}{text}{self.taken()}"
+            yield kind, f"{mark}{text}{self.take_marks()}"
         yield from self._attached(element)
 
     def _attached(self, element: etree._Element) -> Iterator[tuple[str, str]]:
@@ -321,8 +319,8 @@ class _Text:
 
     def _show(self, frame: etree._Element) -> None:
         """Take in the picture of a frame; its mark stands behind the next text."""
-        for image in frame.iterfind(f"{_DRAW}image") if self.source else ():
-            if self.source and (data := self.images.get(image.get(_HREF, ""))):
+        for image in frame.iterfind(f"{_DRAW}image"):
+            if data := self.images.get(image.get(_HREF, "")):
                 description = next((_one_line(part.text) for part in frame.iter(*_DESCRIPTIONS)), "")
                 self._pending += self.source.gallery.add(
                     self.source.key, data, page=self.page, alternative_text=description
@@ -388,7 +386,7 @@ def _slide(page: etree._Element, text: _Text, number: int) -> str:
         else:
             blocks.append("\n\n".join(joined_blocks(text.frame(element))))
     slide = "\n\n".join(block for block in (*blocks, f"Notes: {notes}" if notes else "", *comments) if block)
-    return slide + text.taken()
+    return slide + text.take_marks()
 
 
 def _rows(sheet: etree._Element, text: _Text, source: Source) -> Iterator[list[str]]:

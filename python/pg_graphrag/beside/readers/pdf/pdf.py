@@ -102,17 +102,14 @@ def read_pdf(source: Source) -> Iterator[Item]:
         by_number: dict[int, Recognised] = {}
         if source.options.recognises:
             every = range(1, len(pdf) + 1) if source.options.ocr == "always" else ()
-            scans = sorted({*pictures, *garbled, *stamped_scans(pdf, pages), *every} - {*unreadable})
-            images = drawn_pages(pdf, scans[:MAX_RECOGNISED])
-            yield from recognised_pages(source, images, len(scans[:MAX_RECOGNISED]), by_number)
-        for number in (number for number, item in by_number.items() if item.is_sure):
-            pages[number - 1] = by_number[number].page
-        # Of those that are not sure, a warning of their own.
-        pictures = [
-            number
-            for number in pictures
-            if not pages[number - 1] and not (number in by_number and by_number[number].page)
-        ]
+            scans = sorted({*pictures, *garbled, *stamped_scans(pdf, pages), *every} - {*unreadable})[:MAX_RECOGNISED]
+            yield from recognised_pages(source, drawn_pages(pdf, scans), len(scans), by_number)
+        for number, item in by_number.items():
+            if item.is_sure:
+                pages[number - 1] = item.page
+        # Of those that fail or are not sure, a warning of their own.
+        with_warning = {number for number, item in by_number.items() if item.error or item.page}
+        pictures = [number for number in pictures if number not in with_warning]
         garbled = [number for number in garbled if not pages[number - 1]]
         facts.others |= metadata_of(source, "pages", by_number)
         yield from add_pictures(

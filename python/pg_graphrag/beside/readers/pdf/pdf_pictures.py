@@ -1,8 +1,7 @@
 """Pictures of a PDF: those that stand on its pages, and pages that are pictures."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
     from PIL import Image
 
 # Pixels of a page that is drawn, and of one that is shown: a page of A4 at 300 and 150 dots per inch has 8.7 and 2.2 million.
-MAX_PAGE_PIXELS = 25_000_000
+_MAX_PAGE_PIXELS = 25_000_000
 _SHOWN_DPI, _READ_DPI = 150, 300
 # Of a scan that bears a stamp: its letters, and what of the page its picture covers.
 _LETTERS_OF_A_STAMP, _COVERED = 100, 0.7
-POINTS_PER_INCH = 72
+_POINTS_PER_INCH = 72
 # Drawings within drawings; pictures of a page.
 _MAX_DEPTH, _MAX_OF_PAGE = 5, 100
 
@@ -35,7 +34,7 @@ def add_pictures(source: Source, pdf: pdfium.PdfDocument, without_text: Sequence
         with suppress(pdfium.PdfiumError):
             page = pdf[number - 1]
             try:
-                images = [drawn_page(page, _SHOWN_DPI)] if number in bare else _images(page)
+                images = [_drawn_page(page, _SHOWN_DPI)] if number in bare else _images(page)
                 for image in images:
                     source.gallery.add(source.key, file_of(image.convert("RGB"))[1], page=number)
                     yield ReadProgress(source.path, number, len(pdf))
@@ -47,18 +46,15 @@ def add_pictures(source: Source, pdf: pdfium.PdfDocument, without_text: Sequence
                 page.close()
 
 
-def drawn_pages(pdf: pdfium.PdfDocument, numbers: Sequence[int]) -> Iterator[tuple[int, Callable[[], "Image.Image"]]]:
-    """Yield (number from 1, what draws the page) to recognise its text."""
-
-    def draw(number: int) -> "Image.Image":
+def drawn_pages(pdf: pdfium.PdfDocument, numbers: Sequence[int]) -> Iterator[tuple[int, "Image.Image"]]:
+    """Yield (number from 1, the page as it looks) to recognise its text."""
+    for number in numbers:
         page = pdf[number - 1]
         try:
-            return drawn_page(page, _READ_DPI)
+            image = _drawn_page(page, _READ_DPI)
         finally:
             page.close()
-
-    for number in numbers:
-        yield number, partial(draw, number)
+        yield number, image
 
 
 def stamped_scans(pdf: pdfium.PdfDocument, pages: Sequence[Page]) -> Iterator[int]:
@@ -79,11 +75,11 @@ def stamped_scans(pdf: pdfium.PdfDocument, pages: Sequence[Page]) -> Iterator[in
                 opened.close()
 
 
-def drawn_page(page: pdfium.PdfPage, dpi: float) -> "Image.Image":
-    """Return a page as it looks, at most `MAX_PAGE_PIXELS` large."""
-    scale = dpi / POINTS_PER_INCH
+def _drawn_page(page: pdfium.PdfPage, dpi: float) -> "Image.Image":
+    """Return a page as it looks, at most `_MAX_PAGE_PIXELS` large."""
+    scale = dpi / _POINTS_PER_INCH
     width, height = page.get_size()
-    scale = min(scale, sqrt(MAX_PAGE_PIXELS / max(1.0, width * height)))
+    scale = min(scale, sqrt(_MAX_PAGE_PIXELS / max(1.0, width * height)))
     image: Image.Image = page.render(scale=scale, may_draw_forms=False).to_pil()
     return image
 

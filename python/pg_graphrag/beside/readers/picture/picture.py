@@ -1,7 +1,6 @@
 """Files that are pictures: what is written in them, each frame of a TIFF file a page."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 
 from PIL import Image
 
@@ -47,8 +46,7 @@ def read_picture(source: Source) -> Iterator[Item]:
                 yield Skipped(source.key, "small pictures")
                 return
             if source.options.recognises:
-                images: Iterator[tuple[int, Callable[[], Image.Image]]]
-                images = ((number, partial(_frame, image, number)) for number in numbers)
+                images = ((number, _frame(image, number)) for number in numbers)
                 yield from recognised_pages(source, images, frames, by_number)
             if source.options.pictures:
                 for number in numbers:
@@ -68,7 +66,8 @@ def read_picture(source: Source) -> Iterator[Item]:
     text = text_of(pages, {}) if any(pages) else ""
     if not text and not source.gallery.pictures:
         if source.gallery.unread:
-            raise source.error(f"cannot be read as a picture: {', '.join(source.gallery.unread)}")
+            reasons = ", ".join(source.gallery.unread)
+            raise source.error(f"cannot be read as a picture: {reasons}; save it again as PNG or JPEG, or smaller")
         if not unsure:
             yield Skipped(source.key, "pictures without text")
         return

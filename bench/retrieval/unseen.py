@@ -1,10 +1,10 @@
-"""400 questions of MuSiQue's and HotpotQA's dev sets, half of which no rule and no weight was chosen by, without a model.
+"""Questions of MuSiQue's, HotpotQA's and 2WikiMultiHopQA's dev sets, most of which nothing was chosen by, without a model.
 
-    python -m bench unseen [--data FOLDER] [--modes NAME …] [--parts 1 2]
+    python -m bench unseen [--data FOLDER] [--sets NAME …] [--modes NAME …] [--parts 1 2]
 
-Both samples are those of AdelWang/MIGRES (200 questions of each dev set, with their paragraphs), fetched from its repository at
-one commit; `--data` names a clone of it. Rules for walks were made by the first half of each (docs/decisions/search.md).
-Nothing may be tuned on the second half.
+The samples are those of AdelWang/MIGRES (200 questions of each dev set, of 2WikiMultiHopQA the 164 that have paragraphs), fetched
+from its repository at one commit; `--data` names a clone of it. Rules for walks were made by the first half of MuSiQue's and
+HotpotQA's (docs/decisions/search.md). Nothing may be tuned on their second half, nor on 2WikiMultiHopQA.
 
 The protocol is HippoRAG's: the paragraphs of all questions are one corpus, documents are judged, R@2, R@5 and R@10 are the share
 of a question's supporting paragraphs among the first documents, means over questions with 95 % intervals. With `--parts 2` the
@@ -33,7 +33,7 @@ from bench.retrieval.retrieval import MODES
 SAMPLES = Repository(
     "https://github.com/AdelWang/MIGRES",
     "1de6265c9ca1014054d6ba875738e785830908f8",
-    ("data/musique.json", "data/hotpot.json"),
+    ("data/musique.json", "data/hotpot.json", "data/wikihop.json"),
 )
 
 
@@ -61,9 +61,19 @@ def musique(folder: Path) -> Iterator[Question]:
 
 def hotpotqa(folder: Path) -> Iterator[Question]:
     """Yield HotpotQA's questions; their class is bridge or comparison."""
-    for item in _lines(folder / "data/hotpot.json"):
+    yield from _with_sentences(folder / "data/hotpot.json", between="")
+
+
+def two_wiki(folder: Path) -> Iterator[Question]:
+    """Yield 2WikiMultiHopQA's questions; their class is comparison, compositional, bridge_comparison or inference."""
+    yield from _with_sentences(folder / "data/wikihop.json", between=" ")
+
+
+def _with_sentences(path: Path, *, between: str) -> Iterator[Question]:
+    # Of some of 2WikiMultiHopQA's questions the sample has no paragraphs.
+    for item in (line for line in _lines(path) if "context" in line):
         supporting = {title for title, _ in item["supporting_facts"]}
-        paragraphs = [(title, "".join(sentences)) for title, sentences in item["context"]]
+        paragraphs = [(title, between.join(sentences)) for title, sentences in item["context"]]
         yield Question(
             item["question"],
             item["type"],
@@ -72,6 +82,9 @@ def hotpotqa(folder: Path) -> Iterator[Question]:
             (item["answer"],),
             (item["answer"],),
         )
+
+
+SETS = {"musique": musique, "hotpotqa": hotpotqa, "2wiki": two_wiki}
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -123,7 +136,8 @@ def tables(given: argparse.Namespace) -> Iterator[str]:
     folder = fetched(SAMPLES, given.data)
     yield "| set | mode | questions | R@2 | R@5 | R@10 |"
     yield "|---|---|---|---|---|---|"
-    for name, read in (("musique", musique), ("hotpotqa", hotpotqa)):
+    for name in given.sets:
+        read = SETS[name]
         questions = list(read(folder))
         for parts in given.parts:
             pieces = parted(questions, parts)
@@ -140,6 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", required=True, help="a superuser of a database with the extension")
     parser.add_argument("--data", type=Path, help="a clone of the repository that has the samples")
+    parser.add_argument("--sets", nargs="*", choices=SETS, default=list(SETS))
     parser.add_argument("--modes", nargs="*", default=list(MODES))
     parser.add_argument("--parts", type=int, nargs="*", default=[1, 2], help="corpora of a set")
     for line in tables(parser.parse_args()):

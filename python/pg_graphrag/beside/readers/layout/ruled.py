@@ -13,7 +13,7 @@ from pg_graphrag.beside.readers.tables import is_of_numbers, joined_heads
 # A stretch of a line: where it runs, from, to.
 _Stretch: TypeAlias = tuple[float, float, float]
 # Points that lines which meet may lie apart; lines of a page beyond which they are a drawing; columns and rows of a table.
-_APART, _MAX_RULES, _MAX_CELLS = 3.0, 4_000, 20_000
+_APART, _MAX_RULES, _MAX_CELLS = 3.0, 4_000, 5_000
 # Of a table: columns and rows with text, share of cells with text. Of boxes of prose: letters.
 _LEAST, _FILLED, _PROSE = 2, 0.2, 300
 # Rows between the lines of a table that has lines only about its heads, lines of text that are then rows.

@@ -1,5 +1,6 @@
 """PDF, by PDFium: the text that the file holds, or that is recognised, as Markdown, each page ended by a form feed."""
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,8 @@ MAX_PAGES = 20_000
 # A page that has more is no text: patterns, maps.
 MAX_CHARACTERS = 200_000
 _MAX_OUTLINE = 10_000
+# Of forms in XFA it tells whoever runs it how to build PDFium.
+logging.getLogger("pypdfium2").setLevel(logging.ERROR)
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?\d\d)?")
 # Titles that programs make of file names.
 _NO_TITLE = re.compile(r"(?i)untitled.*|microsoft \w+ - .*|.*\.(docx?|pptx?|xlsx?|tex|dvi|indd|qxd|ps|pdf|html?|odt)")
@@ -39,6 +42,11 @@ _UNSAID = re.compile(r"\(?(?:anonymous|unspecified)\)?")
 _FIXED_PITCH = 1
 _CODE_FONT = re.compile(r"(?i)mono(?!type)|courier|consolas|menlo|typewriter|cm(?:sl|it)?tt|lmtt|sltt|[a-z]code")
 _MATH_FONT = re.compile(r"(?i)cm(?:sy|mi|ex|bsy|mib)|ms[ab]m|math|symbol|wasy")
+# Fonts of formulas alone, and signs that some letters of text are not.
+_FORMULA_FONT = re.compile(
+    r"(?i)cm(?:mi|sy|ex|mib|bsy)\d|(?:cambria|stix\w{0,3}|xits|modern|asana|fira|tex ?gyre\w{0,9})[- ]?math|[rtp]xmi"
+)
+_FORMULA_SIGN = re.compile("[=<>≈≠≤≥±×∑∏∫√∈∞→∂∇]")
 _BOLD_FONT = re.compile(r"(?i)bold|black|heavy|demi|cmbx|sfbx|cmssbx")
 _CJK = "\u3001-\u30ff\u3400-\u9fff\uff00-\uffef"
 _CJK_SPACE, _CJK_PAIR = re.compile(f"(?<=[{_CJK}]) (?=[{_CJK}])"), re.compile(f"[{_CJK}](?=[{_CJK}])")
@@ -58,8 +66,8 @@ _ACCENTS = dict(
 _DOTLESS = {"ı": "i", "ȷ": "j"}
 # Characters of a page that say how it is turned; half a turn.
 _LOOKED_AT, _UPSIDE_DOWN = 200, 2
-# Of an em, from which on a gap parts cells where lines above and below have it, too.
-_NARROW_GAP = 0.6
+# Of an em: a gap in which a line may stand; one that parts cells where lines above and below have it, too.
+_LEAST_GAP, _NARROW_GAP = 0.1, 0.6
 # What items of lists begin with; fonts of signs have letters for them.
 _MARK = re.compile(rf"(?:\(?[\da-zA-Z]{{1,3}}[.)]|[–—*{DOTS}a-zA-Z-]) ")
 _LINE_NUMBER = re.compile(r"\d+ ")
@@ -83,7 +91,10 @@ def read_pdf(source: Source) -> Iterator[Item]:
         if len(pdf) > MAX_PAGES:
             raise source.error(f"has {len(pdf):,} pages; at most {MAX_PAGES:,} are read: split it")
         title, facts = _facts(pdf)
-        if pdf.get_formtype() != pdfium.raw.FORMTYPE_NONE:
+        form = pdf.get_formtype()
+        if form == pdfium.raw.FORMTYPE_XFA_FULL:
+            source.left_out["form in XFA, which Adobe's programs alone show: print it to a PDF with one"] += 1
+        elif form != pdfium.raw.FORMTYPE_NONE:
             # A form that PDFium does not know has its text all the same.
             with suppress(pdfium.PdfiumError):
                 pdf.init_forms()
@@ -91,10 +102,13 @@ def read_pdf(source: Source) -> Iterator[Item]:
         unreadable: list[int] = []
         pictures: list[int] = []
         cut: list[int] = []
+        formulas: list[int] = []
         for number in range(len(pdf)):
-            page, has_objects, is_cut = _page(pdf, number)
+            page, has_objects, is_cut = _page(pdf, number, source.left_out)
             if is_cut:
                 cut.append(number + 1)
+            if any(map(_has_formula, (line for block in page or () for line in block.lines))):
+                formulas.append(number + 1)
             if page is None:
                 unreadable.append(number + 1)
             elif not page and has_objects:
@@ -146,6 +160,10 @@ def read_pdf(source: Source) -> Iterator[Item]:
         yield source.warning(
             f"more than {MAX_CHARACTERS:,} characters on {numbers_text('page', cut)}: the rest is left out"
         )
+    if formulas:
+        yield source.warning(
+            f"formulas on {numbers_text('page', formulas)} are their signs alone, without scripts, fractions and roots"
+        )
     if unreadable:
         yield source.warning(f"{numbers_text('page', unreadable)} cannot be read")
     if unsure:
@@ -154,10 +172,10 @@ def read_pdf(source: Source) -> Iterator[Item]:
         yield source.warning(f"no text on {numbers_text('page', pictures)} (pictures?){hint}")
 
 
-def _page(pdf: pdfium.PdfDocument, number: int) -> tuple[Page | None, bool, bool]:
+def _page(pdf: pdfium.PdfDocument, number: int, left_out: Counter[str]) -> tuple[Page | None, bool, bool]:
     """Return (blocks of lines in reading order, whether anything is drawn, whether text is left out) of a page.
 
-    The blocks are None where it cannot be read.
+    The blocks are None where it cannot be read. Films and the like are counted in `left_out`.
     """
     try:
         page = pdf[number]
@@ -180,12 +198,16 @@ def _page(pdf: pdfium.PdfDocument, number: int) -> tuple[Page | None, bool, bool
             upright, aside = _parted(segments)
             page_blocks = page_of(upright, grids)
             apart = [aside] if aside else []
-            apart += [_apart(text, upright) for text in notes_of(page, pdf.formenv)]
+            apart += [_apart(text, upright) for text in notes_of(page, pdf.formenv, left_out)]
             return page_blocks + [Block([Line([segment])]) for segment in apart], has_objects, is_cut
         finally:
             page.close()
     except pdfium.PdfiumError:
         return None, True, False
+
+
+def _has_formula(line: Line) -> bool:
+    return any(segment.is_formula for segment in line.segments) and _FORMULA_SIGN.search(line.text) is not None
 
 
 def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence[Grid]) -> list[Segment]:
@@ -211,7 +233,10 @@ def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence
             is_code, is_bold = _style(handle, second if _LINE_NUMBER.match(text) else first)
             is_code = is_code and (last == first or _style(handle, last)[0])
             turns = (_turn(handle, first) - turns_of_page) % 4
-            segments.append(Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold, turns, follows))
+            is_formula = text[0] not in DOTS + "∗" and _FORMULA_FONT.search(_font(handle, first)[0]) is not None
+            segments.append(
+                Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold, turns, is_formula, follows)
+            )
         characters.clear()
         hyphenated = follows = False
         accent_box = None
@@ -246,7 +271,7 @@ def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence
             gap = x0 - b if leftward else a - x1
             em = size or (y1 - y0) or 10.0
             is_elsewhere = c > y1 + em * 0.2 or d < y0 - em * 0.2
-            is_parted = any(
+            is_parted = gap > em * _LEAST_GAP and any(
                 grid.parts(b, x0, (c + d) / 2) if leftward else grid.parts(x1, a, (c + d) / 2) for grid in grids
             )
             if is_elsewhere or gap > em * 1.3 or gap < -em * 3 or is_parted:

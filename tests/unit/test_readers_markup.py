@@ -17,7 +17,8 @@ def document(tmp_path: Path, suffix: str, text: str) -> Document:
 
 
 def content(tmp_path: Path, suffix: str, text: str) -> str:
-    return document(tmp_path, suffix, text).content
+    path = write(tmp_path / f"guide.{suffix}", text)
+    return next(item for item in read(path, path.name) if isinstance(item, Document)).content
 
 
 def test_asciidoc_has_its_head_as_title_and_metadata(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,159 @@ def test_heads_that_each_page_repeats_are_those_of_the_table_there(tmp_path: Pat
     text = content(tmp_path, first, page(people[4:8], 740), page(people[8:], 740))
     assert [part.count("| Name | City of birth |") for part in text.split("\f")[:3]] == [1, 1, 1]
     assert all(f"| {name} | {name}burg |" in text for name in people)
+
+
+def ruled(xs: Sequence[float], ys: Sequence[float]) -> str:
+    """Return the operators that draw the lines of a table."""
+    across = [f"{xs[0]} {y} m {xs[-1]} {y} l S" for y in ys]
+    return "\n".join([*across, *(f"{x} {ys[0]} m {x} {ys[-1]} l S" for x in xs)])
+
+
+def test_what_stands_between_lines_is_a_cell_however_narrow_the_gap(tmp_path: Path) -> None:
+    cells = [("Part", "Quantity", "Price"), ("Injector 4", "11", "470.00"), ("Pump", "5", "235.00")]
+    runs = [run for n, texts in enumerate(cells) for run in row(600 - 16 * n, *zip((75, 125, 172), texts, strict=True))]
+    drawn = ruled((72, 122, 169, 215), (612, 596, 580, 564))
+    assert content(tmp_path, runs, drawn=drawn) == (
+        "| Part | Quantity | Price |\n| --- | --- | --- |\n| Injector 4 | 11 | 470.00 |\n| Pump | 5 | 235.00 |\n\n\f"
+    )
+
+
+def test_lines_of_a_ruled_cell_are_one(tmp_path: Path) -> None:
+    runs = [
+        *row(600, (75, "Engine"), (175, "Duty")),
+        *row(580, (75, "Valve"), (175, "keeps the pressure of the")),
+        *row(566, (175, "line below its limit")),
+        *row(546, (75, "Pump of"), (175, "lifts water")),
+        *row(532, (75, "hall 7")),
+    ]
+    text = content(tmp_path, runs, drawn=ruled((72, 170, 400), (614, 594, 560, 526)))
+    assert "| Valve | keeps the pressure of the line below its limit |\n| Pump of hall 7 | lifts water |" in text
+
+
+def test_cells_over_columns_and_rows_are_known_by_the_lines_that_lack(tmp_path: Path) -> None:
+    runs = [
+        *row(592, (75, "Region")),
+        *row(600, (175, "2026")),
+        *row(584, (155, "Sold"), (215, "Kept")),
+        *row(568, (75, "North"), (155, "11"), (215, "12")),
+        *row(552, (155, "13"), (215, "14")),
+    ]
+    lines_drawn = ruled((72, 150, 270), (612, 580, 548))
+    lines_drawn += "\n150 596 m 270 596 l S 150 564 m 270 564 l S 210 596 m 210 548 l S"
+    assert content(tmp_path, runs, drawn=lines_drawn).startswith(
+        "| Region | 2026 Sold | 2026 Kept |\n| --- | --- | --- |\n| North | 11 | 12 |\n| North | 13 | 14 |"
+    )
+
+
+def test_rows_between_two_lines_are_rows(tmp_path: Path) -> None:
+    cells = [
+        ("Country", "Fund", "Total"),
+        ("Bulgaria", "2.3", "5.5"),
+        ("Cyprus", "0.2", "0.2"),
+        ("Malta", "0.3", "0.7"),
+    ]
+    runs = [run for n, texts in enumerate(cells) for run in row(600 - 16 * n, *zip((75, 155, 235), texts, strict=True))]
+    text = content(tmp_path, runs, drawn=ruled((72, 150, 230, 290), (612, 596, 548)))
+    assert "| Bulgaria | 2.3 | 5.5 |\n| Cyprus | 0.2 | 0.2 |\n| Malta | 0.3 | 0.7 |" in text
+
+
+def test_columns_of_which_only_the_heads_have_lines_are_columns(tmp_path: Path) -> None:
+    cells = [("Country", "Home", "Total"), ("Austria", "86", "3,375"), ("Belgium", "14", "3,973")]
+    runs = [run for n, texts in enumerate(cells) for run in row(600 - 16 * n, *zip((75, 155, 235), texts, strict=True))]
+    drawn = ruled((72, 290), (612, 596, 580, 564)) + "\n150 612 m 150 596 l S 230 612 m 230 596 l S"
+    assert "| Austria | 86 | 3,375 |\n| Belgium | 14 | 3,973 |" in content(tmp_path, runs, drawn=drawn)
+
+
+def test_lines_of_a_drawing_part_no_words(tmp_path: Path) -> None:
+    runs = [*lines(PROSE), *row(480, (100, "A note within the drawing"))]
+    drawn = ruled((72, 110, 150, 190, 230), (520, 500, 460, 420))
+    text = content(tmp_path, runs, drawn=drawn)
+    assert "A note within the drawing" in text
+    assert "|" not in text
+
+
+def test_a_ruled_table_stands_where_it_is_in_a_column_or_over_both(tmp_path: Path) -> None:
+    left = [f"left line {n} of the first column of text here" for n in range(12)]
+    right = [f"right line {n} of the second column of text" for n in range(12)]
+    cells = [("Name", "Sum"), ("Ada", "990"), ("Kurt", "500")]
+
+    def table(top: float, x: float, width: float) -> tuple[list[Run], str]:
+        runs = [
+            run
+            for n, texts in enumerate(cells)
+            for run in row(top - 12 - 16 * n, (x + 3, texts[0]), (x + width + 3, texts[1]))
+        ]
+        return runs, ruled((x, x + width, x + 2 * width), [top - 16 * n for n in range(4)])
+
+    over, over_lines = table(740, 72, 250)
+    within, within_lines = table(480, 72, 60)
+    prose = [*lines(left, top=670), *lines(right, x=330, top=670), *lines(right, x=330, top=480)]
+    text = content(tmp_path, [*over, *prose, *within, *lines(left, top=400)], drawn=f"{over_lines}\n{within_lines}")
+    expected = "| Name | Sum |\n| --- | --- |\n| Ada | 990 |\n| Kurt | 500 |\n\n"
+    assert text.startswith(expected)
+    assert text.count(expected) == 2
+    assert text.index("left line 11") < text.rindex("| Name") < text.index("right line 0")
+
+
+def test_narrow_gaps_part_cells_where_other_rows_have_wide_ones(tmp_path: Path) -> None:
+    cells = [("Ada Lovelace, Countess", "London"), ("Kurt", "Brno"), ("Emmy Noether", "Erlangen")]
+    runs = [run for n, texts in enumerate(cells) for run in row(600 - 14 * n, *zip((72, 198), texts, strict=True))]
+    assert "| Ada Lovelace, Countess | London |" in content(tmp_path, runs)
+
+
+def test_gaps_of_justified_text_part_no_cells(tmp_path: Path) -> None:
+    right = ("grain of farms that", "grain of shops that", "grain of towns that")
+    runs = [
+        run
+        for n, text in enumerate(right)
+        for run in row(600 - 14 * n, (72, "the old mill of the valley grinds all the"), (260, text))
+    ]
+    assert "|" not in content(tmp_path, runs)
+
+
+def test_a_row_that_goes_on_over_the_page_says_there_whose_it_is(tmp_path: Path) -> None:
+    xs = (72, 130, 400)
+    first = [
+        *row(732, (75, "Clause"), (135, "Text")),
+        *row(716, (75, "1"), (135, "The buyer pays.")),
+        *row(700, (75, "2"), (135, "The seller")),
+    ]
+    second = [
+        *row(732, (75, "Clause"), (135, "Text")),
+        *row(716, (135, "ships the goods.")),
+        *row(700, (75, "3"), (135, "No more.")),
+    ]
+    text = content(tmp_path, first, second, drawn=ruled(xs, (744, 728, 712, 696)))
+    assert text.split("\f")[1] == "| Clause | Text |\n| --- | --- |\n| 2 | ships the goods. |\n| 3 | No more. |\n\n"
+
+
+def test_a_table_that_goes_on_in_the_next_column_has_its_heads_there(tmp_path: Path) -> None:
+    def part(x: float, cells: list[tuple[str, str]], top: float) -> tuple[list[Run], str]:
+        runs = [
+            run
+            for n, texts in enumerate(cells)
+            for run in row(top - 12 - 16 * n, *zip((x + 3, x + 63), texts, strict=True))
+        ]
+        return runs, ruled((x, x + 60, x + 230), [top - 16 * n for n in range(len(cells) + 1)])
+
+    prose = [f"line {n} of the first column of text stands here" for n in range(20)]
+    left, left_lines = part(72, [("Part", "Price"), ("Valve", "117"), ("Pump", "235")], 400)
+    right, right_lines = part(330, [("Tank", "940"), ("Bolt", "12"), ("Nut", "7")], 712)
+    text = content(
+        tmp_path, [*lines(prose), *left, *right, *lines(prose, x=330, top=640)], drawn=f"{left_lines}\n{right_lines}"
+    )
+    assert "| Part | Price |\n| --- | --- |\n| Tank | 940 |\n" in text
+
+
+def test_heads_at_the_top_of_each_page_are_no_running_head(tmp_path: Path) -> None:
+    pages = [
+        [*row(740, (72, "Name"), (300, "Sum"), font="F2")]
+        + [
+            run
+            for n in range(6)
+            for run in row(724 - 16 * n, (72, f"{'ABCDEF'[n]}{'vwxyz'[page]}"), (300, f"{page}{n}7"))
+        ]
+        for page in range(4)
+    ]
+    text = content(tmp_path, *pages)
+    assert text.count("| Name | Sum |") == 4

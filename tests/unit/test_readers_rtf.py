@@ -76,7 +76,7 @@ def test_rich_text_has_headings_lists_tables_code_notes_comments_and_boxes(tmp_p
     assert (document.title, document.metadata["author"]) == ("Looms", "Ada Lovelace")
     assert document.valid_from == datetime(2024, 5, 6, 7, 8, tzinfo=UTC)
     assert [warning.reason for warning in warnings if isinstance(warning, ReadWarning)] == [
-        "left out: 6 hidden characters, 1 picture without a description"
+        "left out: 6 × hidden character, 1 × picture without a description"
     ]
 
 

@@ -1,6 +1,7 @@
 """Zipped formats (Office Open XML, EPUB), opened with bounds, so that a hostile file takes neither the memory nor the time."""
 
 import posixpath
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -119,8 +120,8 @@ def read_part(archive: zipfile.ZipFile, name: str) -> bytes | None:
         return None
 
 
-def related_parts(archive: zipfile.ZipFile, name: str) -> dict[str, str]:
-    """Return {id: name} of the parts that a part of an archive names."""
+def related_parts(archive: zipfile.ZipFile, name: str, kind: re.Pattern[str] | None = None) -> dict[str, str]:
+    """Return {id: name} of the parts that a part of an archive names; of one kind of relationship."""
     folder, _, file = name.rpartition("/")
     data = read_part(archive, f"{folder}/_rels/{file}.rels")
     try:
@@ -129,5 +130,9 @@ def related_parts(archive: zipfile.ZipFile, name: str) -> dict[str, str]:
         return {}
     if root is None:
         return {}
-    parts = ((item.get("Id", ""), item.get("Target", "")) for item in root)
+    parts = (
+        (item.get("Id", ""), item.get("Target", ""))
+        for item in root
+        if kind is None or kind.search(item.get("Type", ""))
+    )
     return {key: posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/") for key, target in parts}

@@ -1,6 +1,7 @@
 """What a reader reads: a file or a part of one, with the options of the run."""
 
 import io
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from math import isfinite
@@ -95,6 +96,8 @@ class Source:
         What was no text in it; a warning says so when it is read.
     gallery : Gallery
         The pictures of its document, where somebody asks for them.
+    left_out : dict
+        {what in words: number} of what is no text of it; a warning says so when it is read.
     """
 
     path: Path
@@ -104,6 +107,7 @@ class Source:
     data: bytes | None = None
     damage: Damage = field(default_factory=Damage)
     gallery: Gallery = field(default_factory=Gallery)
+    left_out: Counter[str] = field(default_factory=Counter)
 
     def read(self) -> bytes:
         """Return all bytes."""

@@ -45,3 +45,14 @@ def row_text(heads: Sequence[str], row: Iterable[str]) -> str:
         if cell:
             parts.append(f"{head.rstrip(':')}: {cell}" if head and head != cell else cell)
     return "; ".join(parts)
+
+
+def is_of_numbers(rows: Iterable[Iterable[str]]) -> bool:
+    """Whether more than a third of the cells with text are numbers."""
+    cells = [cell for row in rows for cell in row if cell]
+    return 3 * sum(map(is_number, cells)) > len(cells)
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell has a number: half of it is digits."""
+    return sum(map(str.isdigit, cell)) * 2 > len(cell)

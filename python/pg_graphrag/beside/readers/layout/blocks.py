@@ -1,11 +1,14 @@
 """The layout of a PDF page: columns in reading order, and tables."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
+from pg_graphrag.beside.readers.layout.gaps import with_cells
 from pg_graphrag.beside.readers.layout.page import Line, Page, Segment, lines_of
-from pg_graphrag.beside.readers.layout.tables import end_of_narrow_cells, with_tables
+from pg_graphrag.beside.readers.layout.ruled import Grid, with_rows
+from pg_graphrag.beside.readers.layout.tables import end_of_narrow_cells, end_of_ruled, with_tables
 
 # Letters that are written from right to left: Hebrew, Arabic, Syriac and their forms.
 LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
@@ -20,17 +23,18 @@ _NARROW, _MOSTLY = 0.3, 0.8
 _DEPTH = 4
 
 
-def page_of(segments: list[Segment]) -> Page:
-    """Return the blocks of a page's runs of characters, which are upright."""
-    return blocks(lines_of(_mirrored(segments)))
+def page_of(segments: list[Segment], grids: Sequence[Grid] = ()) -> Page:
+    """Return the blocks of a page's runs of characters, which are upright, and of its ruled tables."""
+    if _is_leftward(segments):
+        # As one that is read from the left: text as it is, places mirrored.
+        segments = [replace(segment, x0=-segment.x1, x1=-segment.x0) for segment in segments]
+        grids = [grid.mirrored() for grid in grids]
+    return blocks(with_cells(lines_of(with_rows(segments, grids)[0])))
 
 
-def _mirrored(segments: list[Segment]) -> list[Segment]:
-    """Return a page that is read from the right as one that is read from the left: text as it is, places mirrored."""
+def _is_leftward(segments: Sequence[Segment]) -> bool:
     letters = [character for segment in segments for character in segment.text if character.isalpha()]
-    if 2 * sum(LEFTWARD.match(character) is not None for character in letters) <= len(letters):
-        return segments
-    return [replace(segment, x0=-segment.x1, x1=-segment.x0) for segment in segments]
+    return 2 * sum(LEFTWARD.match(character) is not None for character in letters) > len(letters)
 
 
 def blocks(lines: list[Line], depth: int = 0) -> Page:
@@ -49,7 +53,7 @@ def blocks(lines: list[Line], depth: int = 0) -> Page:
             end = index
         halves = _halves(lines[index], gutter) if end == index else None
         if halves is None:
-            end = max(end, index + 1)
+            end = max(end, index + 1, end_of_ruled(lines, index))
             page += blocks(left, depth + 1) + blocks(right, depth + 1) + with_tables(lines[index:end])
             left, right = [], []
         else:

@@ -6,6 +6,14 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a table that is ruled: which table of the page, from 0, and its cells."""
+
+    table: int
+    cells: list[str]
+
+
 @dataclass(slots=True)
 class Segment:
     """A run of characters on one line without a wide gap: box in points from the bottom left of the page, size of type."""
@@ -21,6 +29,17 @@ class Segment:
     is_bold: bool = False
     # Quarters of a turn against most text of the page.
     turns: int = 0
+    # Whether it begins in a font of formulas.
+    is_formula: bool = False
+    # Whether a gap that may be one of justified text parts it from the segment at its left.
+    follows: bool = False
+    # What it stands for, where it is a row of a table that is ruled.
+    row: Row | None = None
+
+    @property
+    def middle(self) -> float:
+        """The middle between left and right."""
+        return (self.x0 + self.x1) / 2
 
 
 @dataclass(slots=True)

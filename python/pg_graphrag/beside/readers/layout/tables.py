@@ -6,6 +6,7 @@ from itertools import pairwise
 from statistics import median
 
 from pg_graphrag.beside.readers.layout.page import DOTS, LEADERS, TERMINAL, Block, Line, Page
+from pg_graphrag.beside.readers.tables import is_number, is_of_numbers
 
 _LEAST_ROWS, _LEAST_ACROSS = 3, 3
 # What items of lists begin with, and the share of rows that must, to be items.
@@ -21,6 +22,12 @@ def with_tables(lines: list[Line]) -> Page:
     plain: list[Line] = []
     index = 0
     while index < len(lines):
+        if (end := end_of_ruled(lines, index)) > index:
+            run = lines[index:end]
+            rows = [line.segments[0].row.cells for line in run if line.segments[0].row]
+            page += [*([Block(plain)] if plain else ()), Block(run, rows, _has_heads(run, rows))]
+            plain, index = [], end
+            continue
         end = _table_end(lines, index)
         table = _table(lines[index:end]) if end - index >= _LEAST_ROWS else None
         if table is None:
@@ -42,6 +49,18 @@ def with_tables(lines: list[Line]) -> Page:
     return page
 
 
+def end_of_ruled(lines: Sequence[Line], start: int) -> int:
+    """Return where a ruled table ends that begins at a line; the start where none does."""
+    first = lines[start].segments[0].row
+    end = start
+    while first and end < len(lines) and len(lines[end].segments) == 1:
+        row = lines[end].segments[0].row
+        if row is None or row.table != first.table:
+            break
+        end += 1
+    return end
+
+
 def end_of_narrow_cells(lines: list[Line], start: int, most: float) -> int:
     """Return where a table of numbers ends that begins at a line and has three columns or more, none so wide; else the start."""
     if len(lines[start].segments) < 2:
@@ -52,12 +71,7 @@ def end_of_narrow_cells(lines: list[Line], start: int, most: float) -> int:
         return start
     rows, spans = table
     is_narrow = len(spans) >= _LEAST_ACROSS and all(right - left <= most for left, right in spans)
-    return end if is_narrow and _is_of_numbers(rows) else start
-
-
-def _is_of_numbers(rows: Sequence[Sequence[str]]) -> bool:
-    cells = [cell for row in rows for cell in row if cell]
-    return 3 * sum(map(_is_number, cells)) > len(cells)
+    return end if is_narrow and is_of_numbers(rows) else start
 
 
 def _has_heads(lines: Sequence[Line], rows: Sequence[Sequence[str]]) -> bool:
@@ -68,11 +82,7 @@ def _has_heads(lines: Sequence[Line], rows: Sequence[Sequence[str]]) -> bool:
 
     if is_bold(lines[0]):
         return not all(map(is_bold, lines[1:]))
-    return not any(map(_is_number, rows[0])) and _is_of_numbers(rows[1:])
-
-
-def _is_number(cell: str) -> bool:
-    return sum(map(str.isdigit, cell)) * 2 > len(cell)
+    return not any(map(is_number, rows[0])) and is_of_numbers(rows[1:])
 
 
 def _table_end(lines: list[Line], start: int) -> int:

@@ -152,6 +152,9 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
         kept = []
         for block in page:
             lines = [line for line in block.lines if id(line) not in dropped]
+            if block.rows and lines and (block.has_heads or block.lines[0].segments[0].row):
+                # What comes again on the next page is the table's heads.
+                lines = [line for line in block.lines if id(line) not in dropped or line is block.lines[0]]
             if len(lines) == len(block.lines):
                 kept.append(block)
             elif lines:
@@ -161,18 +164,30 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
 
 
 def _with_heads(pages: Sequence[Page]) -> list[Page]:
-    """Give a table that goes on over the page the heads that it has on the page before."""
+    """Give a table that goes on over the page or the column the heads that it has before, and a row that does its first cell."""
     done: list[Page] = []
-    heads: list[str] | None = None
+    before: Block | None = None
     for page in pages:
-        page = list(page)
-        if page and page[0].rows and heads and len(page[0].rows[0]) == len(heads) and not page[0].has_heads:
-            rows = page[0].rows if page[0].rows[0] == heads else [heads, *page[0].rows]
-            page[0] = Block(page[0].lines, rows, has_heads=True)
-        last = page[-1] if page else None
-        heads = last.rows[0] if last and last.rows and last.has_heads else None
-        done.append(page)
+        blocks: Page = []
+        for block in page:
+            if before and before.rows and block.rows and (not blocks or block.lines[0].y1 > before.lines[-1].y1):
+                block = _going_on(before, block, before.rows, block.rows)
+            blocks.append(block)
+            before = block
+        done.append(blocks)
+        before = before if blocks else None
     return done
+
+
+def _going_on(before: Block, block: Block, above: list[list[str]], rows: list[list[str]]) -> Block:
+    """Return a table as one that may go on with another, of which it lacks the heads."""
+    if len(rows[0]) != len(above[0]) or (block.has_heads and rows[0] != above[0]):
+        return block
+    heads, rest = (rows[:1], rows[1:]) if rows[0] == above[0] else (above[:1] if before.has_heads else [], rows)
+    if rest and not rest[0][0] and any(cell[:1].islower() for cell in rest[0]):
+        # A sentence of the row above.
+        rest = [[above[-1][0], *rest[0][1:]], *rest[1:]]
+    return Block(block.lines, [*heads, *rest], block.has_heads or before.has_heads)
 
 
 def _count(page: Page) -> int:

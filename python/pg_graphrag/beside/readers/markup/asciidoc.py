@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 
 from pg_graphrag.beside.readers.decode import decode
-from pg_graphrag.beside.readers.markup.lines import MarkdownLines, replaced
+from pg_graphrag.beside.readers.markup.lines import MarkdownLines, note_included, replaced
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.tables import table_text
 from pg_graphrag.ground.document import Document
 
+_INCLUDED = re.compile(r"^include::([^\[\n]{1,200})\[", re.MULTILINE)
 _HEADING = re.compile(r"(?P<marks>={1,6}|#{1,6})[ \t]+(?P<text>\S[^\n]*)")
 _UNDERLINES = "=-~^+"
 # An underline may be so much shorter or longer than its title.
@@ -82,8 +83,10 @@ _VALUES = {
 def read_asciidoc(source: Source) -> Iterator[Document]:
     """Read an AsciiDoc file as one document, titled by its first heading, else its name."""
     facts = Facts()
-    text = _Text(decode(source.read(), source).expandtabs(4), facts)
+    decoded = decode(source.read(), source)
+    text = _Text(decoded.expandtabs(4), facts)
     content = text.markdown()
+    note_included(source, _INCLUDED.findall(decoded))
     yield source.document(content, "text/asciidoc", text.title, facts)
 
 

@@ -5,11 +5,12 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 
 from pg_graphrag.beside.readers.decode import decode
-from pg_graphrag.beside.readers.markup.lines import MarkdownLines
+from pg_graphrag.beside.readers.markup.lines import MarkdownLines, note_included
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.tables import table_text
 from pg_graphrag.ground.document import Document
 
+_INCLUDED = re.compile(r"\\(?:input|include|subfile)\{([^{}\n]{1,200})\}")
 _COMMENT = re.compile(r"^[ \t]*%[^\n]*\n|(?:(?<!\\)|(?<=[^\\]\\\\))%[^\n]*(?:\n[ \t]*(?=\S))?", re.MULTILINE)
 _BEGIN = "\\begin{document}"
 _VERBATIM = frozenset("verbatim verbatim* Verbatim lstlisting minted alltt BVerbatim code".split())
@@ -100,6 +101,7 @@ def read_latex(source: Source) -> Iterator[Document]:
     head = _COMMENT.sub("", head)
     body = text if begin < 0 else text[begin + len(_BEGIN) :].partition("\\end{document}")[0]
     names = _names(text)
+    note_included(source, _INCLUDED.findall(_COMMENT.sub("", body)))
     reading = _Text(body, names)
     content = reading.markdown()
     facts = Facts(author=_argument(head, "author", names), published=as_time(_argument(head, "date", names)))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from pg_graphrag.beside.readers.markdown import fenced
-from pg_graphrag.beside.readers.source import Facts, as_time
+from pg_graphrag.beside.readers.source import Facts, Source, as_time
 
 _HEAD_FIELD = re.compile(r"[ \t]{0,8}(?P<name>[A-Z][\w-]{0,40}):(?:[ \t]+(?P<value>[^\n]*))?")
 # 24-Oct-2002, 24 October 2002.
@@ -13,6 +13,9 @@ _DAY = re.compile(r"(\d{1,2})[ -]([A-Za-z]{3})[a-z]{0,6}[ -](\d{4})")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _MAX_LEVEL = 6
 _MOST_LINES = 200
+# Files that a warning names; those that hold no text: settings of a whole book.
+_MOST_NAMED = 5
+_SETTINGS = re.compile(r"(?i)(?:.*/)?(?:_.*|.*(?:attributes|settings|preamble|macros|header).*)")
 
 
 class MarkdownLines:
@@ -102,3 +105,12 @@ def _time(value: str) -> datetime | None:
     if match and match[2].lower() in _MONTHS:
         return as_time(f"{match[3]}-{_MONTHS.index(match[2].lower()) + 1:02}-{int(match[1]):02}")
     return as_time(value)
+
+
+def note_included(source: Source, names: Iterable[str]) -> None:
+    """Note files that a file includes, which are no text of it."""
+    names = [name for name in dict.fromkeys(map(str.strip, names)) if name and not _SETTINGS.fullmatch(name)]
+    if names:
+        more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+        what = f"file that it includes ({', '.join(names[:_MOST_NAMED])}{more}): ingest it, too"
+        source.left_out[what] += len(names)

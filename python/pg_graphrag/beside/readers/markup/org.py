@@ -5,10 +5,11 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from pg_graphrag.beside.readers.decode import decode
-from pg_graphrag.beside.readers.markup.lines import MarkdownLines, replaced
+from pg_graphrag.beside.readers.markup.lines import MarkdownLines, note_included, replaced
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.ground.document import Document
 
+_INCLUDED = re.compile(r"^#\+include:[ \t]*\"?([^\"\s]{1,200})", re.MULTILINE | re.IGNORECASE)
 _HEADING = re.compile(r"(?P<marks>\*{1,30})[ \t]+(?P<text>\S[^\n]*)")
 _TODO = re.compile(
     r"(?:(?:TODO|DONE|NEXT|WAITING|HOLD|CANCELL?ED|STARTED|COMMENT)[ \t]+)?(?:\[#[A-Z0-9]\][ \t]+)?(?=\S)"
@@ -51,7 +52,9 @@ _INLINE = (
 def read_org(source: Source) -> Iterator[Document]:
     """Read an Org file as one document, titled by ``#+TITLE``, else its first heading, else its name."""
     facts = Facts()
-    text = _Text(_LINK.sub(r"\1", decode(source.read(), source)).expandtabs(8).split("\n"), facts)
+    decoded = decode(source.read(), source)
+    note_included(source, _INCLUDED.findall(decoded))
+    text = _Text(_LINK.sub(r"\1", decoded).expandtabs(8).split("\n"), facts)
     content = text.markdown()
     title = facts.others.pop("title", None)
     yield source.document(content, "text/org", title or text.title, facts)

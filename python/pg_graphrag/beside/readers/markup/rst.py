@@ -4,11 +4,19 @@ import re
 from collections.abc import Iterator
 
 from pg_graphrag.beside.readers.decode import decode
-from pg_graphrag.beside.readers.markup.lines import MarkdownLines, head_fields, replaced, take_fields, without_indent
+from pg_graphrag.beside.readers.markup.lines import (
+    MarkdownLines,
+    head_fields,
+    note_included,
+    replaced,
+    take_fields,
+    without_indent,
+)
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.tables import table_text
 from pg_graphrag.ground.document import Document
 
+_INCLUDED = re.compile(r"^\.\. include::[ \t]+(\S{1,200})", re.MULTILINE)
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}[ \t]*")
 _FIELD = re.compile(r":(?P<name>[A-Za-z][\w -]{0,40}):[ \t]*(?P<value>[^\n]*)")
 _DIRECTIVE = re.compile(
@@ -52,6 +60,7 @@ def read_rst(source: Source) -> Iterator[Document]:
     stated = take_fields(facts, fields)
     text = _Text(lines[count:], facts)
     content = text.markdown()
+    note_included(source, _INCLUDED.findall("\n".join(lines)))
     yield source.document(content, "text/x-rst", stated or text.title, facts)
 
 

@@ -86,14 +86,12 @@ def read_rtf(source: Source) -> Iterator[Document | ReadWarning]:
         raise source.error("holds no text; are its pages pictures?")
     title = " ".join(parser.facts.others.pop("title", "").split())
     yield source.document(content + "\n", _MIME, title or heading_of(content), parser.facts)
-    left_out = [
-        f"{parser.hidden:,} hidden characters" if parser.hidden else "",
-        f"{parser.pictures:,} picture{'s' if parser.pictures > 1 else ''} without a description"
-        if parser.pictures
-        else "",
-    ]
-    if any(left_out):
-        yield source.warning(f"left out: {', '.join(filter(None, left_out))}")
+    counts = {
+        "hidden character": parser.hidden,
+        "picture without a description": parser.pictures,
+        "object of another program": parser.objects,
+    }
+    source.left_out.update({what: count for what, count in counts.items() if count})
     if parser.is_cut:
         yield source.warning("ends amid the text; is it damaged?")
 
@@ -123,7 +121,7 @@ class _Parser:
         self._choice = ""
         self._moment = [0, 1, 1, 0, 0]
         self.facts = Facts()
-        self.hidden = self.pictures = 0
+        self.hidden = self.pictures = self.objects = 0
         self.is_cut = False
 
     def run(self) -> bool:
@@ -304,6 +302,9 @@ class _Parser:
             state.at_end = self._entries.append
         elif word == "info":
             state.sink = []
+        elif word == "objdata":
+            self.objects += 1
+            state.sink = None
         elif word == "pict":
             self.pictures += 1
             state.sink = []

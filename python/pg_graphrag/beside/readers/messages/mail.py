@@ -18,6 +18,8 @@ from pg_graphrag.ground.document import Document
 # What comes before each message of a mailbox, and how writers keep such a line of a text apart (RFC 4155).
 _FROM_LINE = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
 _QUOTED_FROM = re.compile(rb"^>(?=>*From )", re.MULTILINE)
+_ENCRYPTED = frozenset(("application/pkcs7-mime", "application/x-pkcs7-mime", "multipart/encrypted"))
+_PGP = "-----BEGIN PGP MESSAGE-----"
 _SIGNATURE = re.compile(r"^-- \n.*\Z", re.MULTILINE | re.DOTALL)
 _FLOWED = re.compile(r"(?<=[^ \n]) \n(?![>\n ])")
 
@@ -32,6 +34,9 @@ def read_eml(source: Source) -> Iterator[Item]:
         if lost := sum(text.count("\ufffd") for text in (subject or "", *facts.others.values())):
             source.damage.note(lost, message.get_content_charset() or "utf-8", None)
         content = _body(message, source)
+        encrypted = sum(part.get_content_type() in _ENCRYPTED for part in message.walk())
+        if encrypted or content.lstrip().startswith(_PGP):
+            source.left_out["encrypted text: save the message decrypted"] += max(encrypted, 1)
         attachments = list(own_names(list(_attachments(message))))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise source.error(f"cannot be read as e-mail: {error}; is it damaged?") from None

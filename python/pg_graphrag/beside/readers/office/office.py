@@ -19,7 +19,7 @@ from pg_graphrag.beside.readers.markdown import heading_of
 from pg_graphrag.beside.readers.office.charts import chart_rows
 from pg_graphrag.beside.readers.office.number_formats import duration, moment, number_text
 from pg_graphrag.beside.readers.office.office_controls import control_text, controls_of
-from pg_graphrag.beside.readers.office.office_embedded import embedded_files, slide_comments
+from pg_graphrag.beside.readers.office.office_embedded import embedded_files, slide_comments, unread_of
 from pg_graphrag.beside.readers.office.office_fields import with_headings, write_fields
 from pg_graphrag.beside.readers.office.office_sheets import (
     as_openpyxl_reads,
@@ -47,7 +47,9 @@ _STYLES_PART = re.compile(r"word/styles\d?\.xml")
 _KNOWN_AS = {**dict.fromkeys(("fldSimple", "dir", "bdo", "ruby", "rubyBase"), "smartTag"), "cr": "br", "ptab": "tab"}
 _UNKNOWN = re.compile(
     rb"oMath|drawingml/2006/(?:chart|diagram)|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab|sdt|sym|ffData|outlineLvl|control)[ />]"
+    rb"|<(?:\w{1,9}:)?(?:blip|imagedata)[ />]"
 )
+_LOST_PICTURE = "picture that is not in the file"
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -83,12 +85,13 @@ def read_docx(source: Source) -> Iterator[Item]:
     with opened(source, "a document of Word") as archive:
         title, facts = _properties(archive)
         embedded = _embedded(archive, facts)
+        source.left_out.update(unread_of(archive))
         images: list[bytes] | None = [] if source.gallery.is_open else None
         try:
             comments = list(_comments(archive))
             result = mammoth.convert_to_html(
-                _as_mammoth_reads(archive, source.read()),
-                convert_image=mammoth.images.img_element(partial(_image, images)),
+                _as_mammoth_reads(archive, source),
+                convert_image=mammoth.images.img_element(partial(_image, images, source)),
                 external_file_access=False,
             )
         except (*_DAMAGE, RecursionError, OSError, expat.ExpatError) as error:
@@ -105,16 +108,31 @@ def read_docx(source: Source) -> Iterator[Item]:
     yield from read_attachments(source, embedded, facts.date_of_version)
 
 
-def _image(images: list[bytes] | None, image: Any) -> dict[str, str]:
+def _image(images: list[bytes] | None, source: Source, image: Any) -> dict[str, str]:
     """Return the attributes of a picture's element, and put its bytes aside."""
     if images is None:
         return {"src": ""}
-    with image.open() as file:
-        images.append(file.read(MAX_PICTURE_BYTES + 1))
+    try:
+        with image.open() as file:
+            images.append(file.read(MAX_PICTURE_BYTES + 1))
+    except (*_DAMAGE, OSError, LookupError, ValueError):
+        source.left_out[_LOST_PICTURE] += 1
+        return {"src": ""}
     return {"src": str(len(images) - 1)}
 
 
-def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
+def _without_lost_pictures(root: etree._Element, archive: zipfile.ZipFile, name: str, source: Source) -> None:
+    """Take out the pictures that the file does not hold, of which mammoth reads no text."""
+    parts, names = related_parts(archive, name), set(archive.namelist())
+    for element in list(root.iter(f"{_DRAWING}blip", "{urn:schemas-microsoft-com:vml}imagedata")):
+        key = "embed" if element.tag.endswith("blip") else "id"
+        part = element.get(f"{_RELATIONSHIPS}{key}")
+        if part is not None and parts.get(part) not in names and element.getparent() is not None:
+            element.getparent().remove(element)
+            source.left_out[_LOST_PICTURE] += 1
+
+
+def _as_mammoth_reads(archive: zipfile.ZipFile, source: Source) -> BytesIO:
     """Return a document whose formulas, charts, fields (numbers of captions, check boxes) and the like are text and tables.
 
     mammoth drops what it does not know.
@@ -129,6 +147,7 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
         if part is None or not _UNKNOWN.search(part):
             continue
         root = parse_xml(part)
+        _without_lost_pictures(root, archive, name, source)
         for reading in list(root.iter(f"{_WORD}rt")):
             # Of a word with its reading above it (ruby) the word.
             reading.clear()
@@ -148,7 +167,7 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, content: bytes) -> BytesIO:
         _write_drawings(root, archive, name)
         texts[name] = etree.tostring(root)
     if not texts:
-        return BytesIO(content)
+        return BytesIO(source.read())
     file = BytesIO()
     with zipfile.ZipFile(file, "w") as written:
         for member in archive.infolist():
@@ -226,6 +245,7 @@ def read_pptx(source: Source) -> Iterator[Item]:
     with opened(source, "a presentation") as archive:
         title, facts = _properties(archive)
         embedded = _embedded(archive, facts)
+        source.left_out.update(unread_of(archive))
         try:
             slides = [
                 "\n\n".join(

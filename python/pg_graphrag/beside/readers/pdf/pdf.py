@@ -1,5 +1,6 @@
 """PDF, by PDFium: the text that the file holds, or that is recognised, as Markdown, each page ended by a form feed."""
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,12 +16,14 @@ import pypdfium2 as pdfium
 
 from pg_graphrag.beside.readers.attached import MAX_ATTACHMENTS, own_names, read_attachments
 from pg_graphrag.beside.readers.layout.blocks import LEFTWARD, page_of
-from pg_graphrag.beside.readers.layout.page import Block, Line, Page, Segment
+from pg_graphrag.beside.readers.layout.page import DOTS, Block, Line, Page, Segment
+from pg_graphrag.beside.readers.layout.ruled import Grid, Rule, grids_of, with_rows
 from pg_graphrag.beside.readers.layout.text import Entry, text_of, title_of
 from pg_graphrag.beside.readers.markdown import heading_of
 from pg_graphrag.beside.readers.ocr.recognise import MAX_PAGES as MAX_RECOGNISED
 from pg_graphrag.beside.readers.ocr.recognise import Recognised, metadata_of, recognised_pages, unsure_text
 from pg_graphrag.beside.readers.pdf.pdf_garbled import garbled_pages
+from pg_graphrag.beside.readers.pdf.pdf_lines import drawn_lines
 from pg_graphrag.beside.readers.pdf.pdf_notes import notes_of
 from pg_graphrag.beside.readers.pdf.pdf_pictures import add_pictures, drawn_pages, stamped_scans
 from pg_graphrag.beside.readers.source import Facts, Item, Source, numbers_text
@@ -29,6 +32,8 @@ MAX_PAGES = 20_000
 # A page that has more is no text: patterns, maps.
 MAX_CHARACTERS = 200_000
 _MAX_OUTLINE = 10_000
+# Of forms in XFA it tells whoever runs it how to build PDFium.
+logging.getLogger("pypdfium2").setLevel(logging.ERROR)
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?\d\d)?")
 # Titles that programs make of file names.
 _NO_TITLE = re.compile(r"(?i)untitled.*|microsoft \w+ - .*|.*\.(docx?|pptx?|xlsx?|tex|dvi|indd|qxd|ps|pdf|html?|odt)")
@@ -37,6 +42,11 @@ _UNSAID = re.compile(r"\(?(?:anonymous|unspecified)\)?")
 _FIXED_PITCH = 1
 _CODE_FONT = re.compile(r"(?i)mono(?!type)|courier|consolas|menlo|typewriter|cm(?:sl|it)?tt|lmtt|sltt|[a-z]code")
 _MATH_FONT = re.compile(r"(?i)cm(?:sy|mi|ex|bsy|mib)|ms[ab]m|math|symbol|wasy")
+# Fonts of formulas alone, and signs that some letters of text are not.
+_FORMULA_FONT = re.compile(
+    r"(?i)cm(?:mi|sy|ex|mib|bsy)\d|(?:cambria|stix\w{0,3}|xits|modern|asana|fira|tex ?gyre\w{0,9})[- ]?math|[rtp]xmi"
+)
+_FORMULA_SIGN = re.compile("[=<>≈≠≤≥±×∑∏∫√∈∞→∂∇]")
 _BOLD_FONT = re.compile(r"(?i)bold|black|heavy|demi|cmbx|sfbx|cmssbx")
 _CJK = "\u3001-\u30ff\u3400-\u9fff\uff00-\uffef"
 _CJK_SPACE, _CJK_PAIR = re.compile(f"(?<=[{_CJK}]) (?=[{_CJK}])"), re.compile(f"[{_CJK}](?=[{_CJK}])")
@@ -56,6 +66,10 @@ _ACCENTS = dict(
 _DOTLESS = {"ı": "i", "ȷ": "j"}
 # Characters of a page that say how it is turned; half a turn.
 _LOOKED_AT, _UPSIDE_DOWN = 200, 2
+# Of an em: a gap in which a line may stand; one that parts cells where lines above and below have it, too.
+_LEAST_GAP, _NARROW_GAP = 0.1, 0.6
+# What items of lists begin with; fonts of signs have letters for them.
+_MARK = re.compile(rf"(?:\(?[\da-zA-Z]{{1,3}}[.)]|[–—*{DOTS}a-zA-Z-]) ")
 _LINE_NUMBER = re.compile(r"\d+ ")
 
 
@@ -77,7 +91,10 @@ def read_pdf(source: Source) -> Iterator[Item]:
         if len(pdf) > MAX_PAGES:
             raise source.error(f"has {len(pdf):,} pages; at most {MAX_PAGES:,} are read: split it")
         title, facts = _facts(pdf)
-        if pdf.get_formtype() != pdfium.raw.FORMTYPE_NONE:
+        form = pdf.get_formtype()
+        if form == pdfium.raw.FORMTYPE_XFA_FULL:
+            source.left_out["form in XFA, which Adobe's programs alone show: print it to a PDF with one"] += 1
+        elif form != pdfium.raw.FORMTYPE_NONE:
             # A form that PDFium does not know has its text all the same.
             with suppress(pdfium.PdfiumError):
                 pdf.init_forms()
@@ -85,10 +102,13 @@ def read_pdf(source: Source) -> Iterator[Item]:
         unreadable: list[int] = []
         pictures: list[int] = []
         cut: list[int] = []
+        formulas: list[int] = []
         for number in range(len(pdf)):
-            page, has_objects, is_cut = _page(pdf, number)
+            page, has_objects, is_cut = _page(pdf, number, source.left_out)
             if is_cut:
                 cut.append(number + 1)
+            if any(map(_has_formula, (line for block in page or () for line in block.lines))):
+                formulas.append(number + 1)
             if page is None:
                 unreadable.append(number + 1)
             elif not page and has_objects:
@@ -140,6 +160,10 @@ def read_pdf(source: Source) -> Iterator[Item]:
         yield source.warning(
             f"more than {MAX_CHARACTERS:,} characters on {numbers_text('page', cut)}: the rest is left out"
         )
+    if formulas:
+        yield source.warning(
+            f"formulas on {numbers_text('page', formulas)} are their signs alone, without scripts, fractions and roots"
+        )
     if unreadable:
         yield source.warning(f"{numbers_text('page', unreadable)} cannot be read")
     if unsure:
@@ -148,26 +172,33 @@ def read_pdf(source: Source) -> Iterator[Item]:
         yield source.warning(f"no text on {numbers_text('page', pictures)} (pictures?){hint}")
 
 
-def _page(pdf: pdfium.PdfDocument, number: int) -> tuple[Page | None, bool, bool]:
+def _page(pdf: pdfium.PdfDocument, number: int, left_out: Counter[str]) -> tuple[Page | None, bool, bool]:
     """Return (blocks of lines in reading order, whether anything is drawn, whether text is left out) of a page.
 
-    The blocks are None where it cannot be read.
+    The blocks are None where it cannot be read. Films and the like are counted in `left_out`.
     """
     try:
         page = pdf[number]
         try:
             text_page = page.get_textpage()
             try:
-                segments = _segments(text_page)
+                turns = _turns(text_page.raw, min(text_page.count_chars(), MAX_CHARACTERS))
+                grids = grids_of([Rule(*_boxed(_turned(*box, turns))) for box in drawn_lines(page)])
+                segments = _segments(text_page, turns, grids)
+                if grids:
+                    # Lines of what is no table part no words.
+                    tables = with_rows(segments, grids)[1]
+                    segments = segments if len(tables) == len(grids) else _segments(text_page, turns, tables)
+                    grids = tables
                 is_cut = text_page.count_chars() > MAX_CHARACTERS
             finally:
                 text_page.close()
             has_objects = bool(segments) or next(iter(page.get_objects(max_depth=1)), None) is not None
             # A page is turned where its text is.
             upright, aside = _parted(segments)
-            page_blocks = page_of(upright)
+            page_blocks = page_of(upright, grids)
             apart = [aside] if aside else []
-            apart += [_apart(text, upright) for text in notes_of(page, pdf.formenv)]
+            apart += [_apart(text, upright) for text in notes_of(page, pdf.formenv, left_out)]
             return page_blocks + [Block([Line([segment])]) for segment in apart], has_objects, is_cut
         finally:
             page.close()
@@ -175,33 +206,39 @@ def _page(pdf: pdfium.PdfDocument, number: int) -> tuple[Page | None, bool, bool
         return None, True, False
 
 
-def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
-    """Return runs of characters on one line without wide gaps."""
+def _has_formula(line: Line) -> bool:
+    return any(segment.is_formula for segment in line.segments) and _FORMULA_SIGN.search(line.text) is not None
+
+
+def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence[Grid]) -> list[Segment]:
+    """Return runs of characters on one line without wide gaps and lines of a table between them."""
     count = min(text_page.count_chars(), MAX_CHARACTERS)
     if count <= 0:
         return []
     raw, handle = pdfium.raw, text_page.raw
     left, right, bottom, top = (c_double() for _ in range(4))
-    turns_of_page = _turns(handle, count)
     segments: list[Segment] = []
     characters: list[str] = []
     x0 = x1 = y0 = y1 = size = 0.0
-    hyphenated = leftward = False
+    hyphenated = leftward = follows = False
     first = second = last = together = 0
     last_box = (0.0, 0.0, 0.0, 0.0)
     accent_box: tuple[float, float] | None = None
 
     def end() -> None:
-        nonlocal hyphenated, accent_box
+        nonlocal hyphenated, accent_box, follows
         text = _unspread("".join(characters).strip())
         if text:
             # Of a line of code its number is in another font.
             is_code, is_bold = _style(handle, second if _LINE_NUMBER.match(text) else first)
             is_code = is_code and (last == first or _style(handle, last)[0])
             turns = (_turn(handle, first) - turns_of_page) % 4
-            segments.append(Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold, turns))
+            is_formula = text[0] not in DOTS + "∗" and _FORMULA_FONT.search(_font(handle, first)[0]) is not None
+            segments.append(
+                Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold, turns, is_formula, follows)
+            )
         characters.clear()
-        hyphenated = False
+        hyphenated = follows = False
         accent_box = None
 
     for index in range(count):
@@ -234,8 +271,21 @@ def _segments(text_page: pdfium.PdfTextPage) -> list[Segment]:
             gap = x0 - b if leftward else a - x1
             em = size or (y1 - y0) or 10.0
             is_elsewhere = c > y1 + em * 0.2 or d < y0 - em * 0.2
-            if is_elsewhere or gap > em * 1.3 or gap < -em * 3:
+            is_parted = gap > em * _LEAST_GAP and any(
+                grid.parts(b, x0, (c + d) / 2) if leftward else grid.parts(x1, a, (c + d) / 2) for grid in grids
+            )
+            if is_elsewhere or gap > em * 1.3 or gap < -em * 3 or is_parted:
                 end()
+            elif (
+                gap > em * _NARROW_GAP
+                and characters[-1] == " "
+                and not leftward
+                and not _CJK_PAIR.match(character * 2)
+                and not _MARK.fullmatch("".join(characters))
+                and not _style(handle, first)[0]
+            ):
+                end()
+                follows = True
             elif hyphenated:
                 characters.append("-")
                 hyphenated = False
@@ -282,7 +332,13 @@ def _turn(text_page: Any, index: int) -> int:
 def _turns(text_page: Any, count: int) -> int:
     """Return how most characters of a page are turned: tables that are too wide are set sideways."""
     turns = Counter(_turn(text_page, index) for index in range(0, count, max(1, count // _LOOKED_AT)))
-    return turns.most_common(1)[0][0]
+    return turns.most_common(1)[0][0] if turns else 0
+
+
+def _boxed(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    """Return left, bottom, right and top of a box that has them as left, right, bottom and top."""
+    left, right, bottom, top = box
+    return left, bottom, right, top
 
 
 def _turned(left: float, right: float, bottom: float, top: float, turns: int) -> tuple[float, float, float, float]:

@@ -1,5 +1,6 @@
 """What stands on a page of a PDF beside its text: values of forms, and notes of readers."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, c_ushort, cast, create_string_buffer
 from functools import partial
@@ -10,12 +11,18 @@ import pypdfium2 as pdfium
 _MAX_NOTES = 5_000
 _MAX_BYTES = 1 << 20
 _HIDDEN = 2 | 32
+_MEDIA = {
+    pdfium.raw.FPDF_ANNOT_SOUND: "sound",
+    pdfium.raw.FPDF_ANNOT_MOVIE: "video",
+    pdfium.raw.FPDF_ANNOT_RICHMEDIA: "video",
+    pdfium.raw.FPDF_ANNOT_THREED: "model in three dimensions",
+}
 
 
-def notes_of(page: pdfium.PdfPage, form: Any) -> Iterator[str]:
+def notes_of(page: pdfium.PdfPage, form: Any, left_out: Counter[str]) -> Iterator[str]:
     """Yield "name: value" of each field of a form that is filled in, text that was put on the page, and notes.
 
-    `form` is the environment of the file's form; None where it has none.
+    `form` is the environment of the file's form; None where it has none. Films and sounds are counted in `left_out`.
     """
     raw = pdfium.raw
     for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_NOTES)):
@@ -26,6 +33,8 @@ def notes_of(page: pdfium.PdfPage, form: Any) -> Iterator[str]:
             if raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN:
                 continue
             subtype = raw.FPDFAnnot_GetSubtype(annotation)
+            if subtype in _MEDIA:
+                left_out[_MEDIA[subtype]] += 1
             if subtype == raw.FPDF_ANNOT_WIDGET:
                 if field := _field(form, annotation):
                     yield field

@@ -16,13 +16,13 @@ from pg_graphrag.beside.readers.pictures import without_marks
 from pg_graphrag.beside.readers.read_errors import ReadWarning
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.web.furniture import without_gutenberg
-from pg_graphrag.beside.readers.web.html import is_navigation, main_text, marks_of, parse
+from pg_graphrag.beside.readers.web.html import is_navigation, main_text, marks_of, parse, unread_of
 from pg_graphrag.ground.document import Document
 
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _OPF = "{http://www.idpf.org/2007/opf}"
 _HTML = frozenset(("application/xhtml+xml", "text/html", "application/xml"))
-_CONTAINER = "META-INF/container.xml"
+_CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 # What Calibre writes where it knows no date: the first day of this year.
 _NO_YEAR = 101
 
@@ -35,6 +35,7 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
         package_path = container.removesuffix(_CONTAINER) + _package_path(read_part(archive, container), source)
         package = _xml(read_part(archive, package_path), package_path, source)
         folder = posixpath.dirname(package_path)
+        _check_readable(archive, container.removesuffix(_CONTAINER), package, folder, source)
         chapters: list[str] = []
         missing: list[str] = []
         for name, may_navigate in _chapters(package).items():
@@ -46,6 +47,7 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
             marks = marks_of(source, partial(_picture, archive, posixpath.dirname(path)))
             try:
                 page = parse(decode_part(data, source, declared_by_xml(data) or "utf-8"))
+                source.left_out.update(unread_of(page))
                 # Of many books the contents stand in the file of the first chapter.
                 chapter = (
                     ""
@@ -67,6 +69,17 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
     yield source.document(content, "application/epub+zip", title, facts)
     if missing:
         yield ReadWarning(source.path, f"parts of the book cannot be read: {', '.join(missing)}")
+
+
+def _check_readable(archive: zipfile.ZipFile, root: str, package: etree._Element, folder: str, source: Source) -> None:
+    """Raise for a book whose chapters are encrypted; of many the fonts alone are."""
+    data = read_part(archive, f"{root}{_ENCRYPTION}")
+    if data is None:
+        return
+    chapters = {posixpath.normpath(posixpath.join(folder, unquote(name))) for name in _chapters(package)}
+    for reference in _xml(data, _ENCRYPTION, source).iter("{*}CipherReference"):
+        if posixpath.normpath(f"{root}{unquote(reference.get('URI', ''))}") in chapters:
+            raise source.error("is encrypted, so that only its shop's programs can read it (DRM)")
 
 
 def _picture(archive: zipfile.ZipFile, folder: str, url: str) -> bytes | None:

@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -37,6 +38,21 @@ _DROPPED = (
     | frozenset(("rp", "rt", "rtc"))
 )  # fmt: skip
 _SHADOW_ROOT = frozenset(("shadowrootmode", "shadowroot"))
+# What is shown and is no text, by its element; sizes of what counts who reads; letters of a drawing that says something.
+_UNREAD = {
+    "audio": "sound",
+    "embed": "embedded file",
+    "iframe": "page in a frame",
+    "object": "embedded file",
+    "video": "video",
+}
+_UNSEEN = ("0", "1", "0px", "1px")
+_LETTERS_OF_A_DRAWING = 10
+_FORMULA = "formula that is a picture without a text"
+_FORMULA_CLASS = re.compile(
+    r"math|tex|latex|formula|equation|mwe-math-fallback-image-\w{1,20}|ql-img-(?:inline|displayed)-equation"
+)
+_FORMULA_TEXT = re.compile(r"\s*(?:\$|\\[(\[a-zA-Z]|\{\\displaystyle)")
 # These belong to the site, unless they are in the page's article.
 _SITE = frozenset(("header", "footer", "aside"))
 _SITE_ROLES = frozenset(("navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"))
@@ -104,6 +120,7 @@ def read_html(source: Source, resolve: Callable[[str], bytes | None] = lambda _:
         page = parse(decode(data, source, declared[1].decode() if declared else None))
     except ValueError as error:
         raise source.error(str(error)) from None
+    source.left_out.update(unread_of(page))
     content, facts = without_gutenberg(main_text(page, marks_of(source, resolve)))
     stated = _facts(page)
     stated.author = stated.author or facts.author
@@ -187,6 +204,28 @@ def main_text(page: HtmlElement | None, marks: Marks | None = None) -> str:
     for element in unscripted:
         element.tag = "div"
     return _Text(_main(page), marks).content
+
+
+def unread_of(page: HtmlElement | None) -> Counter[str]:
+    """Return {what in words: number} of what the main part of a page shows that is no text of it."""
+    unread: Counter[str] = Counter()
+    for element in () if page is None else _main(page).iter(*_UNREAD, "img", "svg"):
+        if element.tag == "img":
+            unread[_FORMULA] += _is_formula(element) and not element.get("alt", "").strip()
+        elif element.tag == "svg":
+            letters = sum(len("".join(text.itertext()).strip()) for text in element.iter("text"))
+            unread["drawing with text (svg)"] += letters >= _LETTERS_OF_A_DRAWING
+        elif element.get("src") or element.get("data") or element.find("source") is not None:
+            is_seen = element.get("width", "") not in _UNSEEN and "hidden" not in element.attrib
+            unread[_UNREAD[element.tag]] += is_seen
+    return +unread
+
+
+def _is_formula(image: HtmlElement) -> bool:
+    """Whether a picture is one of a formula: as LaTeX2HTML, Wikipedia and blogs name them."""
+    return any(map(_FORMULA_CLASS.fullmatch, image.get("class", "").lower().split())) or (
+        _FORMULA_TEXT.match(image.get("alt", "")) is not None
+    )
 
 
 def is_navigation(page: HtmlElement | None) -> bool:
@@ -383,6 +422,8 @@ class _Text:
         if tag in _BLOCKS:
             self._boundary(1 if tag in _LINES or tag in _LISTS else 2)
         if tag == "img":
+            if _is_formula(element) and element.getparent().find("math") is None:
+                self._add(element.get("alt", ""))
             self._picture(element)
         elif tag in _VERBATIM:
             self._verbatim += 1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime import beside
+from tests.runtime import beside, everyday
 from tests.runtime.cluster import (
     MEMORY,
     OWN_CLUSTER,
@@ -66,8 +66,12 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files of LONGEST; the rest stays as it is. Skip what the second host cannot serve."""
+# Before pytest chooses by marks.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the files of LONGEST; the rest stays as it is. Mark what is slow, and skip what the second host cannot serve."""
+    everyday.mark_slow(items)
+    config.stash[everyday.FILES] = everyday.everyday_files(items)
     ranks = {PROJECT / "tests" / file: place for place, file in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(LONGEST)))
     if beside.IS_BESIDE:

@@ -21,6 +21,7 @@ from tests.sql.test_check import with_all_a_model_finds
 
 COUNT = int(os.environ.get("GRAPHRAG_DAMAGES", "40"))
 SEED = int(os.environ.get("GRAPHRAG_DAMAGES_SEED", "1"))
+PARTS = 4
 TABLES = (
     *("chunks", "chunk_windows", "entity_mentions", "relationship_mentions", "claims"),
     *("entities", "relationships", "entity_values", "relationship_values", "_row_names", "_named_rows"),
@@ -100,7 +101,11 @@ def corpora(module_db: Database) -> Iterator[list[str]]:
         yield [name, "default"]
 
 
-def test_check_names_every_damage_and_nobody_sees_an_error_of_python(module_db: Database, corpora: list[str]) -> None:
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_check_names_every_damage_and_nobody_sees_an_error_of_python(
+    module_db: Database, corpora: list[str], part: int
+) -> None:
     db, choice = module_db, random.Random(SEED)
     db.execute("SET graphrag.session_memory = '0'; SET client_min_messages = error")
     types = rows(db, COLUMNS, list(TABLES))
@@ -111,7 +116,7 @@ def test_check_names_every_damage_and_nobody_sees_an_error_of_python(module_db: 
     damages = [(table, column, damage) for table, column, type_ in types for damage in DAMAGES[type_]]
     choice.shuffle(damages)
     unnamed = []
-    for table, column, damage in damages[:COUNT]:
+    for table, column, damage in damages[part:COUNT:PARTS]:
         with db.transaction(force_rollback=True):
             if not damaged(db, choice, table, column, damage):
                 continue

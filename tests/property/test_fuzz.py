@@ -131,6 +131,7 @@ def argument(draw: random.Random, type_name: str) -> str | None:
     return draw.choice(OTHERS.get(type_name, TEXTS))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("role", ["graphrag_reader", None])
 def test_random_calls_end_with_rows_or_an_error_of_our_own(db: Database, role: str | None) -> None:
     corpus = new_corpus(db)

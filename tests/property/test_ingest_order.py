@@ -60,6 +60,7 @@ def found(db: Database, corpus: str, extractor: str) -> list[Any]:
     ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("extractor", ["nlp", "llm"])
 def test_order_batches_and_workers_leave_no_trace(
     module_db: Database, endpoint: Endpoint, shared_data: Path, extractor: str

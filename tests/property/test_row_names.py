@@ -86,6 +86,7 @@ def broken(db: Database) -> list[Any]:
     return db.execute("SELECT * FROM graphrag.check()").fetchall()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_names_of_rows_are_those_that_a_new_index_has(db: Database, seed: int) -> None:
     random = Random(seed)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, LiteralString, cast
@@ -162,15 +163,11 @@ CANNOT = {
     "test_evaluate.py::test_an_unknown_corpus_and_an_unknown_table_are_named": _OVERLOAD,
 }
 
-# What ./test runs of them by default: documents in, every mode, curation, permissions, errors.
-QUICK = (
-    "test_search.py",
-    "test_search_filter.py",
-    "test_process_jobs.py",
-    "test_curation.py",
-    "test_merge.py",
-    "test_protect.py",
-    "test_neighbors.py",
+# What ./test runs of them every day, beside test_two_hosts.py: documents in and out, permissions.
+QUICK = ("test_merge.py", "test_protect.py", "test_neighbors.py")
+# What ./test --all adds: every mode, workers, curation, filters, errors.
+LONGER = (
+    *("test_search.py", "test_search_filter.py", "test_process_jobs.py", "test_curation.py"),
     "test_every_restriction.py",
 )
 
@@ -463,5 +460,5 @@ def _literal(text: str) -> str:
 
 
 if __name__ == "__main__":
-    # For ./test: the files of QUICK.
-    print(*(f"tests/sql/{file}" for file in QUICK), sep="\n")
+    # For ./test, which says `all` where everything is run.
+    print(*(f"tests/sql/{file}" for file in (QUICK + LONGER if "all" in sys.argv else QUICK)), sep="\n")

@@ -62,6 +62,7 @@ def test_an_operator_planted_in_ag_catalog_stops_everything(db: Database, mallor
     assert diag.sqlstate == "55000" and f'of role "{MALLORY}"' in str(diag.message_primary)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "grant",
     [
@@ -130,6 +131,7 @@ LIKE_THE_TRIGGER_OF_AGE = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("shape", LIKE_THE_TRIGGER_OF_AGE)
 def test_a_trigger_that_is_like_that_of_age_makes_no_graph_of_ours(db: Database, mallory: Database, shape: str) -> None:
     c, _ = small_graph(db)
@@ -198,6 +200,7 @@ AGE_CALLS = {
 }
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("call", AGE_CALLS)
 def test_age_lets_nobody_else_at_a_graph(db: Database, mallory: Database, call: str) -> None:
     function = re.search(r"ag_catalog\.(age_\w*(?:path|paths|graph_stats)|create_subgraph)\(", AGE_CALLS[call])

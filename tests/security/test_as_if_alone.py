@@ -57,6 +57,7 @@ def curations(db: Any, corpus: str) -> None:
     work(db)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("is_curated", [False, True], ids=["as it is", "curated"])
 @pytest.mark.parametrize("made", [concepts, described], ids=["concepts", "described"])
 def test_a_reader_sees_what_a_corpus_of_his_documents_holds(

@@ -55,6 +55,7 @@ def may(session: Database, statement: str) -> bool:
     return True
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("given", GIVEN)
 def test_attaching_needs_what_inserting_needs(db: Database, alice: Database, given: str) -> None:
     db.execute(GIVEN[given].encode())
@@ -81,6 +82,7 @@ def test_default_corpus_is_not_made_for_who_may_not_write_it(db: Database, alice
     assert db.execute("SELECT FROM graphrag.corpora WHERE name = 'default'").fetchall() == []
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "statement",
     [

@@ -25,6 +25,7 @@ ACTIONS = [
 ]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("role", ["mallory", "eve"])
 def test_documents_of_anothers_attachment_are_not_forged(

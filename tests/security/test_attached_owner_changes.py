@@ -210,6 +210,7 @@ def test_schema_of_others_keeps_its_name_while_the_table_is_read(
     assert (documents(db), alarmed(db), lent(db)) == ({"2": "two"}, False, False)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("victim", ["triggers", "backfill", "attach"])
 def test_swapping_schemas_all_the_time_never_lends_rights(
     db: Database, mallory: Database, shop: Database, victim: str
@@ -264,6 +265,7 @@ def test_swapping_schemas_all_the_time_never_lends_rights(
     assert db.execute("SELECT relation::int FROM graphrag._attached_tables").fetchall() == [(relation,)]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("heir", ["alice", "postgres"])
 @pytest.mark.parametrize("config", ["SET search_path = eve, pg_catalog", "SET search_path = eve", "SECURITY INVOKER"])
 def test_who_inherits_a_table_runs_no_code_that_its_function_was_given(

@@ -61,6 +61,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("planted", PLANTED)
 def test_what_is_planted_in_a_table_runs_as_its_owner_alone(db: Database, mallory: Database, planted: str) -> None:
     mallory.execute("CREATE TABLE articles (id int PRIMARY KEY, body text)")
@@ -134,6 +135,7 @@ def test_a_foreign_partition_stops_writes_and_is_not_attached(db: Database, mall
         attach(mallory, table="public.parted")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "code",
     [

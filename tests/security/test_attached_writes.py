@@ -74,6 +74,7 @@ def test_nested_statements_and_merge_end_with_what_the_table_says(db: Database, 
     assert documents(db) == dict(mallory.execute("SELECT id::text, body FROM articles").fetchall())
 
 
+@pytest.mark.slow
 def test_a_handover_larger_than_a_slice_is_whole(db: Database, mallory: Database) -> None:
     mallory.execute("CREATE TABLE articles (id int PRIMARY KEY, body text)")
     attach(mallory)

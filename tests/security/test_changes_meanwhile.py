@@ -64,6 +64,7 @@ def prompts(endpoint: Endpoint) -> str:
     return "\n".join(request.text for request in endpoint.requests)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("level", ["read committed", "repeatable read"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("function", ["ask", "ask_stream"])
@@ -117,6 +118,7 @@ def paid(db: Database, corpus: str) -> set[str]:
     return {role for (role,) in rows(db, of, corpus)}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "become", ["SET ROLE {bob}", "SET LOCAL ROLE {bob}", "RESET ROLE", "SET SESSION AUTHORIZATION {bob}"]
 )

@@ -410,6 +410,7 @@ def test_only_the_owner_gives_and_takes_corpora_whatever_was_granted(db: Databas
 OWN = "CREATE POLICY own ON graphrag.documents USING (source_key <> 'hidden')"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("policy_first", [True, False])
 @pytest.mark.parametrize("kind", ["protect", "grant"])
 def test_policies_of_the_owner_restrict_beside_ours_in_either_order(

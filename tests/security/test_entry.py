@@ -112,6 +112,7 @@ def test_no_token_is_guessed(bob: Reader, entry: str) -> None:
         assert bob.gives(f"SELECT graphrag.{entry}({token})").startswith("42501"), token
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_settings_change_nothing_that_is_shown(
     bob: Reader, tenants: Database, expected: dict[str, str], setting: str

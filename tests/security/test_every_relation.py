@@ -49,6 +49,7 @@ def eve(module_db: Database, request: pytest.FixtureRequest) -> Iterator[str]:
         yield role
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("state", STATES)
 def test_an_outsider_sees_nothing_in_any_state(
     module_db: Database, corpora: tuple[str, str], eve: str, state: str
@@ -119,6 +120,7 @@ def test_a_claim_does_not_tell_whether_a_hidden_document_has_a_name(module_db: D
         module_db.execute("SELECT graphrag.unprotect(%s)", [corpus])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("secret", [None, "", "none", "ä", "00000000-0000-4000-8000-000000000000"])
 def test_nobody_but_the_views_asks_what_is_packed_for_them(module_db: Database, secret: str | None) -> None:
     """A null there would tell whether hidden documents state the same."""

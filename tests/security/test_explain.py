@@ -138,6 +138,7 @@ def wrong(text: str) -> str:
     return text[:-1] + chr(ord(text[-1]) ^ 1)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("role", "corpus"), [("alice_of_explain", "part"), ("carol_of_explain", "theirs")])
 @pytest.mark.parametrize("relation", [*VIEWS, *SCHEMA_VIEWS, "documents"])
 def test_how_a_statement_was_run_tells_no_hidden_text(scene: Database, relation: str, role: str, corpus: str) -> None:
@@ -164,6 +165,7 @@ def test_how_a_writers_statement_was_run_tells_no_hidden_text(scene: Database, s
     reader.connection.close()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "relation", ["documents", "document_coverage", "graph_claims", "community_overview", *SCHEMA_VIEWS]
 )

@@ -77,6 +77,7 @@ def plan(session: Database, statement: str) -> str:
     return "\n".join(row[0] for row in lines.fetchall())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_plan_is_the_same_whatever_the_hidden_texts_are(sessions: list[Database], view: str) -> None:
     for setting in SETTINGS:
@@ -88,6 +89,7 @@ def test_a_plan_is_the_same_whatever_the_hidden_texts_are(sessions: list[Databas
         assert plans[0].splitlines() == plans[1].splitlines()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("view", "column"),
     [("_stated_nodes", column) for column in ("names", "types", "entity_descriptions")]

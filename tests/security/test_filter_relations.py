@@ -210,6 +210,7 @@ def planted(module_db: Database, mallory: Database, corpus: str) -> Iterator[str
     module_db.execute("DROP SCHEMA over_hers CASCADE")
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("relation", REFUSED)
 @pytest.mark.parametrize("how", LENT)
 def test_no_session_that_has_other_rights_than_its_caller_runs_code_of_others(

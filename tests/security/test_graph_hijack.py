@@ -89,6 +89,7 @@ def squat_by_nothing(owner: Database, graph: str) -> None:
 SQUATS = (squat_by_tables, squat_by_views, squat_by_graph, squat_by_renamed_graph, squat_by_nothing)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("squat", SQUATS)
 def test_a_squatted_schema_is_refused_whatever_it_contains(db: Database, mallory: Database, squat: Any) -> None:
     name = new_corpus(db)
@@ -137,6 +138,7 @@ def test_documents_are_indexed_once_the_squatted_schema_is_gone(db: Database, ma
     assert ran_as_others(db) == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("squat", SQUATS)
 def test_a_squatted_schema_that_became_the_owners_runs_nothing(db: Database, mallory: Database, squat: Any) -> None:
     """REASSIGN OWNED is what an administrator does before DROP ROLE."""
@@ -233,6 +235,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_graph_that_was_changed_is_neither_read_nor_written(db: Database, mallory: Database, change: str) -> None:
     c, _ = small_graph(db)
@@ -359,6 +362,7 @@ def test_a_graph_of_the_owner_that_is_none_of_ours_stays(db: Database) -> None:
     assert value(db, f'SELECT count(*) FROM graphrag_{number}."Customer"') == 0
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "foreign",
     [

@@ -43,6 +43,7 @@ def scene(module_db: Database) -> Iterator[Database]:
     db.execute("DROP OWNED BY rows_of_explain; DROP ROLE rows_of_explain")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("relation", HIDDEN)
 def test_how_a_statement_was_run_tells_no_text_of_a_hidden_row(scene: Database, relation: str) -> None:
     reader = Reader(scene.url, "rows_of_explain", CUSTOM_PLANS)

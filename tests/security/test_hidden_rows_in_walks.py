@@ -64,6 +64,7 @@ def look(db: Database) -> dict[str, str]:
     return results
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("swap", SWAPS, ids=["texts", "names"])
 def test_what_hidden_rows_say_is_in_no_walk(db: Database, swap: str) -> None:
     db.execute(TABLES.encode())

@@ -58,7 +58,9 @@ def look(db: Database) -> Portrait:
         reader.connection.close()
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["sees all that there is", "sees a part"])
+@pytest.mark.parametrize(
+    "whole", [pytest.param(True, marks=pytest.mark.slow), False], ids=["sees all that there is", "sees a part"]
+)
 def test_hidden_rows_never_were(db: Database, monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
     for name, value in (
         ("QUESTIONS", QUESTIONS),

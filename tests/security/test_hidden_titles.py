@@ -57,6 +57,7 @@ def look(session: psycopg.Connection[Any], corpus: str, filter_: str | None = No
     }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("how", ["protect", "policy", "filter"])
 @pytest.mark.parametrize("swap", SWAPS)
 def test_what_hidden_documents_are_called_is_in_no_walk(db: Database, swap: str, how: str) -> None:

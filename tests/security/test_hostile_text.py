@@ -334,6 +334,7 @@ EMBEDDED = {
 TURNS, TURNS_EMBEDDED = 4, 10
 
 
+@pytest.mark.sample(18)
 @pytest.mark.parametrize("what", TAKES)
 def test_any_text_is_answered_or_refused_in_time(corpus: Database, what: str) -> None:
     call, arguments = TAKES[what]

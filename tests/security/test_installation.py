@@ -68,6 +68,7 @@ def test_a_schema_in_which_others_may_create_is_refused(bare_db: Database, grant
         assert name in has_hint(bare_db, CREATE, "42501")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "planted",
     [

@@ -27,6 +27,7 @@ def large(module_db: Database) -> Database:
     return module_db
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("call", ["graphrag.suggest_merges('large')", "graphrag.refresh_communities('large')"])
 def test_work_on_a_large_graph_is_stopped(large: Database, call: str, how: str) -> None:
@@ -53,6 +54,7 @@ def engine(large: Database) -> Iterator[None]:
     large.execute(psycopg.sql.SQL("ALTER DATABASE {} RESET graphrag.embedding_engine").format(name))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("after", [0.1, 0.2, 0.3, 0.5, 1.0])
 def test_the_engine_is_stopped_while_it_is_loaded_and_while_it_computes(large: Database, after: float) -> None:
@@ -73,6 +75,7 @@ def test_the_engine_is_stopped_while_it_is_loaded_and_while_it_computes(large: D
     assert value(large, "SELECT count(*) FROM graphrag.curations") == 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("sentence", "how"),
     [
@@ -94,6 +97,7 @@ def test_indexing_of_a_long_document_is_stopped_and_leaves_nothing(db: Database,
     assert rows(db, "SELECT DISTINCT indexed_at FROM graphrag.documents") == [(None,)]
 
 
+@pytest.mark.slow
 def test_a_session_cancelled_at_any_moment_of_its_first_search_searches_as_a_new_one(large: Database) -> None:
     large.execute("SELECT graphrag.insert_graph('default', %s)", [Jsonb({"entities": [{"name": "Kestrel engine"}]})])
     search = b"SELECT name, score FROM graphrag.search_entities('the Kestrel engine')"
@@ -144,6 +148,7 @@ $$
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", HOWS)
 def test_a_cancel_while_arguments_of_a_statement_are_made_does_not_take_the_server_down(
     large: Database, how: str
@@ -189,6 +194,7 @@ _JSON: dict[str, tuple[str, Callable[[], Any]]] = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("what", _JSON)
 def test_functions_that_take_much_json_are_stopped_at_any_moment(large: Database, what: str) -> None:
     function, made = _JSON[what]

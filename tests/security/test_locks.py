@@ -58,6 +58,7 @@ def holding(db: Database, statement: str) -> Iterator[psycopg.Connection]:
         user.rollback()
 
 
+@pytest.mark.slow
 def test_nobody_is_ended_or_kept_waiting_while_protection_changes(db: Database) -> None:
     corpora = [new_corpus(db) for _ in range(2)]
     for corpus in corpora:
@@ -277,6 +278,7 @@ def test_a_corpus_is_dropped_while_another_is_protected(db: Database) -> None:
     assert rows(db, "SELECT polname::text FROM pg_policy WHERE polname ~ 'protection'") == [("graphrag_protection_1",)]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "last", ["revoke_corpus('{corpus}', '{alice}')", "unprotect('{corpus}')", "drop_corpus('{corpus}')"]
 )

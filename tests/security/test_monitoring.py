@@ -73,6 +73,7 @@ def monitor(watched: Database) -> Iterator[Connection]:
         yield session
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("relation", WATCHED)
 def test_a_monitor_reads_no_word(watched: Database, monitor: Connection, relation: str) -> None:
     heard: list[str] = []

@@ -120,6 +120,7 @@ def test_a_right_to_the_table_alone_shows_nothing(db: Database, corpus: str, eve
         assert session.execute("DELETE FROM graphrag.pictures").rowcount == 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("comparison", COMPARISONS)
 def test_how_a_read_was_run_tells_no_hidden_caption(db: Database, corpus: str, eve: str, comparison: str) -> None:
     db.execute("SELECT graphrag.grant_corpus(%s, %s)", [corpus, eve])

@@ -141,6 +141,7 @@ def warmed(session: Session) -> list[str]:
     return answers(session)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_warm_session_has_the_rights_that_its_caller_has_now(works: Database, change: str) -> None:
     before, then, undo = CHANGES[change]
@@ -232,6 +233,7 @@ DEFINITIONS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("definition", DEFINITIONS)
 def test_a_warm_session_sees_what_tables_are_called_now(works: Database, definition: str) -> None:
     change, undo = DEFINITIONS[definition]

@@ -59,6 +59,7 @@ def test_a_role_spends_its_budget_and_no_more_and_others_are_not_concerned(
     assert endpoint.count() == 4
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("budget", ["role", "corpus"])
 @pytest.mark.parametrize("how", ["ROLLBACK", "ROLLBACK TO s", "new session", "error", "read only"])
 def test_what_was_spent_is_not_taken_back(

@@ -27,6 +27,7 @@ def entries(file: str) -> dict[str, str]:
     return {name: reason.strip() for name, _, reason in (line.partition("  ") for line in lines if line)}
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize(
     ("make", "undo"),
@@ -364,6 +365,7 @@ GRANTS = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("statement", "what", "grants"), GRANTS, ids=[what for _, what, _ in GRANTS])
 def test_what_postgresql_refuses_by_itself_is_ended_by_the_grant_of_the_manual(
     fresh_db: Database, statement: str, what: str, grants: list[str]

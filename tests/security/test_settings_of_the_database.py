@@ -73,6 +73,7 @@ def test_workers_write_the_same(module_db: Database, usual: str, unusual: Any) -
     assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == expected
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", ["bm25", "hybrid", "local", "path"])
 def test_readers_find_the_same(module_db: Database, usual: str, unusual: Any, mode: str) -> None:
     unusual.execute("SET extra_float_digits = 1")  # by it the server writes what it sends
@@ -92,6 +93,7 @@ def setting_of_the_database(db: Database, setting: str) -> Iterator[Any]:
         db.execute(f"ALTER DATABASE {name} RESET ALL".encode())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "setting",
     ["exit_on_error = on", "restrict_nonsystem_relation_kind = 'view'", "session_replication_role = 'replica'"],

@@ -147,6 +147,7 @@ def test_after_the_update_a_corpus_restored_with_triggers_off_is_closed(released
         assert refused(reader, "SELECT content FROM graphrag.documents WHERE corpus = 'restored'").sqlstate == "55000"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", NAMES)
 def test_a_name_taken_before_the_update_is_not_taken_over(empty_db: Database, kind: str) -> None:
     db, version = empty_db, RELEASED[0]
@@ -210,6 +211,7 @@ SELECT pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_depend d
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("version", [*RELEASED, None])
 def test_operators_and_functions_of_others_take_no_part_in_installation_and_update(
     empty_db: Database, version: str | None

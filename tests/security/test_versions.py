@@ -66,6 +66,7 @@ def test_a_document_released_without_a_change_is_shown_at_once(db: Database, rea
     assert "Mata" not in everything(reader)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("indexed", [False, True], ids=["as inserted", "said to be indexed"])
 def test_who_takes_the_number_of_a_deleted_document_sees_nothing_of_it(
     db: Database, reader: Reader, indexed: bool

@@ -51,6 +51,7 @@ def turned(text: str) -> str:
     return ". ".join(" ".join(reversed(sentence.split())) for sentence in text.split("."))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_part_is_walked_as_if_the_rest_had_other_concepts(module_db: Database, seed: int) -> None:
     visible, hidden = texts(seed, 24, "v"), texts(100 + seed, 40, "h")

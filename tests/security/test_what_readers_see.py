@@ -129,13 +129,11 @@ def clustered(db: Any, corpus: str) -> None:
     work(db)
 
 
-# (what changes, whether statistics of BM25 stay as they were): those that stay first, so that few portraits are drawn.
-CHANGES: tuple[tuple[Callable[[Any, str], None], bool], ...] = (
-    (curated, True),
-    (shuffled, True),
-    (one_hidden, False),
-    (more_hidden, False),
-)
+# What changes, by whether statistics of BM25 stay as they were.
+CHANGES: dict[bool, tuple[Callable[[Any, str], None], ...]] = {
+    True: (curated, shuffled),
+    False: (one_hidden, more_hidden),
+}
 
 
 @dataclass
@@ -206,11 +204,13 @@ def assert_same(before: dict[str, Portrait], after: dict[str, Portrait], why: st
 SECRETS = ("hid the", "slept", "a budget", "despised", "Station X", "lived", "ADA LOVELACE", "never met", "CHARLES")
 
 
-def test_nothing_that_a_reader_gets_changes_with_hidden_documents(scene: Scene) -> None:
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("has_same_statistics", CHANGES)
+def test_nothing_that_a_reader_gets_changes_with_hidden_documents(scene: Scene, has_same_statistics: bool) -> None:
     after, was_exact = None, None
-    for change, exact in CHANGES:
+    for change in CHANGES[has_same_statistics]:
         # Mentions that a model describes change with the order of words.
-        exact = exact and not (change is shuffled and scene.is_described)
+        exact = has_same_statistics and not (change is shuffled and scene.is_described)
         # What was shown after the last change stands, where it was drawn in the same detail.
         before = after if after is not None and exact == was_exact else scene.portraits(exact=exact)
         change(scene.db, scene.corpus)

@@ -50,6 +50,7 @@ SHOWN: dict[str, Callable[[Connection, str], Any]] = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("what", SHOWN)
 def test_a_question_that_another_role_asked_looks_like_a_new_one(
     module_db: Database, endpoint: Endpoint, what: str

@@ -50,6 +50,7 @@ def audit(axe: str) -> Audit:
     return look
 
 
+@pytest.mark.slow
 def test_of_questions_and_answers(opened: Open, audit: Audit, module_endpoint: Endpoint) -> None:
     module_endpoint.reply(lines)
     page = opened(refused="/api/ask")
@@ -98,6 +99,7 @@ def test_of_questions_and_answers(opened: Open, audit: Audit, module_endpoint: E
     module_endpoint.behave()
 
 
+@pytest.mark.slow
 def test_of_the_graph(opened: Open, audit: Audit) -> None:
     page = opened("graph", failing="/api/graph/path")
     page.unroute_all()
@@ -164,6 +166,7 @@ def test_of_documents_and_curation(opened: Open, audit: Audit, module_db: Databa
     audit(page, "curation-undone")
 
 
+@pytest.mark.slow
 def test_of_the_ways_in_and_of_the_description(browser: Any, explored: Serving, audit: Audit) -> None:
     context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-US")
     page = context.new_page()

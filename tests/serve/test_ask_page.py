@@ -106,6 +106,7 @@ def test_a_thread_goes_on_and_survives_reload_back_and_deletion(opened: Open, mo
     page.wait_for_selector(".threads li")
 
 
+@pytest.mark.slow
 def test_an_answer_is_stopped_and_asked_for_again(opened: Open, module_endpoint: Endpoint) -> None:
     page = opened()
     module_endpoint.misbehave("slow_stream", times=None, pause=0.1, when=lambda request: SLOW_QUESTION in request.text)
@@ -134,6 +135,7 @@ def test_an_answer_is_stopped_and_asked_for_again(opened: Open, module_endpoint:
     assert len(page.inner_text(".answer")) > len(SLOW) / 2
 
 
+@pytest.mark.slow
 def test_an_answer_that_fails_says_why_and_leads_to_passages(opened: Open, module_endpoint: Endpoint) -> None:
     page = opened(refused="/api/ask")
     module_endpoint.misbehave("unauthorized", times=None)
@@ -149,6 +151,7 @@ def test_an_answer_that_fails_says_why_and_leads_to_passages(opened: Open, modul
     page.wait_for_selector(".sources")
 
 
+@pytest.mark.slow
 def test_a_connection_lost_within_an_answer_says_so_in_words(opened: Open) -> None:
     page = opened()
     page.evaluate(
@@ -161,6 +164,7 @@ def test_a_connection_lost_within_an_answer_says_so_in_words(opened: Open) -> No
     page.wait_for_selector("[role=alert]:has-text('The server cannot be reached')")
 
 
+@pytest.mark.slow
 def test_return_that_confirms_a_conversion_asks_nothing(opened: Open) -> None:
     page = opened()
     page.fill("#question", "東京")
@@ -172,6 +176,7 @@ def test_return_that_confirms_a_conversion_asks_nothing(opened: Open) -> None:
     assert page.input_value("#question") == "東京" and page.query_selector(".turn") is None
 
 
+@pytest.mark.slow
 def test_markdown_grows_without_its_marks(opened: Open) -> None:
     page = opened()
     text = (
@@ -227,6 +232,7 @@ def test_markdown_is_shown_as_such_and_harms_nobody(opened: Open) -> None:
     assert copied.endswith("Sources:\n\n[1] ada")
 
 
+@pytest.mark.slow
 def test_reload_shows_the_last_search_and_back_the_one_before(opened: Open) -> None:
     page = opened()
     for question in ("Who broke Enigma?", "Who admired Ada Lovelace in London?"):
@@ -247,6 +253,7 @@ def test_reload_shows_the_last_search_and_back_the_one_before(opened: Open) -> N
     page.wait_for_selector(".hits mark:has-text('broke')")
 
 
+@pytest.mark.slow
 def test_settings_hold_for_searches_answers_and_what_a_model_would_read(opened: Open) -> None:
     page = opened()
     page.click(".settings summary")
@@ -277,6 +284,7 @@ def test_settings_hold_for_searches_answers_and_what_a_model_would_read(opened: 
     assert page.locator("#rerank").count() == 0
 
 
+@pytest.mark.slow
 def test_rerank_is_offered_where_the_corpus_has_it(
     opened: Open, module_endpoint: Endpoint, module_db: Database
 ) -> None:
@@ -296,6 +304,7 @@ def test_rerank_is_offered_where_the_corpus_has_it(
     assert page.inner_text("#set") == "reranked"
 
 
+@pytest.mark.slow
 def test_a_phone_has_its_threads_behind_a_button(opened: Open) -> None:
     page = opened(viewport={"width": 375, "height": 700})
     ask(page, QUESTION)
@@ -307,6 +316,7 @@ def test_a_phone_has_its_threads_behind_a_button(opened: Open) -> None:
     page.wait_for_selector(".turn .sources")
 
 
+@pytest.mark.slow
 def test_the_first_screen_asks_what_the_corpus_can_answer(opened: Open) -> None:
     page = opened()
     questions = page.locator(".suggestions button")
@@ -318,6 +328,7 @@ def test_the_first_screen_asks_what_the_corpus_can_answer(opened: Open) -> None:
     assert page.inner_text(".asked") == asked
 
 
+@pytest.mark.slow
 def test_without_a_model_the_answer_says_in_a_line_what_it_is(opened: Open, module_db: Database) -> None:
     module_db.execute("SELECT graphrag.create_corpus('extracts')")
     put(module_db, "extracts", "kestrel", "The Kestrel engine burns methane.")
@@ -331,6 +342,7 @@ def test_without_a_model_the_answer_says_in_a_line_what_it_is(opened: Open, modu
     assert page.inner_text("#sentence") == "The Kestrel engine burns methane."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "title"), [("de", "Was möchten Sie wissen?"), ("ja", "何を知りたいですか？"), ("zh", "想了解什么？")]
 )
@@ -343,6 +355,7 @@ def test_the_page_speaks_the_readers_language(opened: Open, language: str, title
     page.wait_for_selector("h2:text-is('What would you like to know?')")
 
 
+@pytest.mark.slow
 def test_a_question_that_is_too_long_or_empty_is_not_sent_and_says_why(opened: Open) -> None:
     page = opened()
     asked = []
@@ -361,6 +374,7 @@ def test_a_question_that_is_too_long_or_empty_is_not_sent_and_says_why(opened: O
     page.wait_for_selector(".composer [role=alert]", state="hidden")
 
 
+@pytest.mark.slow
 def test_the_keyboard_does_it_all(opened: Open) -> None:
     page = opened()
     page.keyboard.type("Who broke")

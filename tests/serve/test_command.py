@@ -27,6 +27,7 @@ def is_gone(pid: int) -> bool:
         return True
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_the_worker_ends_with_the_server_however_that_ends(module_db: Database, how: signal.Signals) -> None:
     corpus = new_corpus(module_db)

@@ -209,6 +209,7 @@ console.log(JSON.stringify({ first, code, error: error ?? null }));
 """
 
 
+@pytest.mark.slow
 def test_a_typescript_client_is_made_from_it(
     server: Serving, description: dict[str, Any], node: Path, tmp_path: Path
 ) -> None:
@@ -233,6 +234,7 @@ def test_a_typescript_client_is_made_from_it(
     assert (said["first"], said["code"], said["error"]) == ("ada", "02000", None)
 
 
+@pytest.mark.slow
 @pytest.mark.chromium
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 def test_the_page_of_the_api_sends_a_search(server: Serving, description: dict[str, Any]) -> None:

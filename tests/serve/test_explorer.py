@@ -46,6 +46,7 @@ def manual(explored: Serving, module_db: Database, runtime: Runtime) -> str:
     return "manual"
 
 
+@pytest.mark.slow
 def test_the_first_view_is_small_and_soon_there(browser: Any, explored: Serving) -> None:
     context = browser.new_context()
     page = context.new_page()
@@ -83,6 +84,7 @@ def test_three_clicks_lead_from_a_question_to_its_sentence(opened: Open) -> None
     assert page.is_hidden("#panel")
 
 
+@pytest.mark.slow
 def test_an_answer_cites_sentences_and_shows_why_it_holds(opened: Open) -> None:
     page = opened()
     page.fill("#question", QUESTION)
@@ -105,6 +107,7 @@ def test_an_answer_cites_sentences_and_shows_why_it_holds(opened: Open) -> None:
     page.wait_for_selector(f"#side h3:text-is('{QUESTION}')")
 
 
+@pytest.mark.slow
 def test_verdicts_on_answers_and_passages_grow_into_the_golden_set(
     opened: Open, explored: Serving, module_db: Database
 ) -> None:
@@ -127,6 +130,7 @@ def test_verdicts_on_answers_and_passages_grow_into_the_golden_set(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("view", "failing", "part", "rest"),
     [
@@ -153,6 +157,7 @@ def test_a_list_that_fails_says_so_in_its_place_and_leaves_the_rest(
     page.wait_for_selector(f"{part} >> text=/./")
 
 
+@pytest.mark.slow
 def test_without_the_list_of_corpora_the_page_shows_its_own(opened: Open, explored: Serving) -> None:
     page = opened(failing="/api/corpora")
     page.fill("#question", "Who broke Enigma?")
@@ -160,6 +165,7 @@ def test_without_the_list_of_corpora_the_page_shows_its_own(opened: Open, explor
     page.wait_for_selector(".hits li")
 
 
+@pytest.mark.slow
 def test_every_view_of_the_quickstarts_corpus_is_drawn(opened: Open, manual: str, module_db: Database) -> None:
     page = opened()
     spent = Spent(page, module_db)
@@ -223,6 +229,7 @@ def test_every_view_of_the_quickstarts_corpus_is_drawn(opened: Open, manual: str
     assert {view: seconds for view, seconds in spent.by_view.items() if seconds > VIEW_SECONDS} == {}
 
 
+@pytest.mark.slow
 def test_files_are_uploaded_and_their_progress_shown(opened: Open, module_db: Database) -> None:
     module_db.execute("SELECT graphrag.create_corpus('uploaded', '{\"communities\": false}')")
     page = opened("documents")
@@ -251,6 +258,7 @@ def test_files_are_uploaded_and_their_progress_shown(opened: Open, module_db: Da
     page.wait_for_selector("#documents tr:has-text('塔')", state="detached")
 
 
+@pytest.mark.slow
 def test_what_failed_is_tried_again_all_is_indexed_again_and_an_upload_cancelled(
     opened: Open, module_db: Database
 ) -> None:
@@ -290,6 +298,7 @@ def test_what_failed_is_tried_again_all_is_indexed_again_and_an_upload_cancelled
     page.wait_for_selector("#sent button:text-is('Cancel')", state="detached")
 
 
+@pytest.mark.slow
 def test_text_without_spaces_is_marked_by_the_sentence(opened: Open) -> None:
     page = opened()
     page.fill("#question", "東京タワーの高さは何メートルか")
@@ -299,6 +308,7 @@ def test_text_without_spaces_is_marked_by_the_sentence(opened: Open) -> None:
     picture(page, "japanese")
 
 
+@pytest.mark.slow
 def test_keys_do_what_the_mouse_does(opened: Open) -> None:
     page = opened()
     page.keyboard.type("Who broke Enigma?")
@@ -320,6 +330,7 @@ def test_keys_do_what_the_mouse_does(opened: Open) -> None:
     assert page.is_visible("#keys")
 
 
+@pytest.mark.slow
 def test_the_theme_is_the_systems_until_one_is_chosen(opened: Open) -> None:
     page = opened(color_scheme="dark")
     back = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -328,6 +339,7 @@ def test_the_theme_is_the_systems_until_one_is_chosen(opened: Open) -> None:
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
 
 
+@pytest.mark.slow
 def test_markdown_of_documents_is_shown_as_such_with_its_sentence_lit(opened: Open, module_db: Database) -> None:
     module_db.execute("SELECT graphrag.create_corpus('written', '{\"communities\": false}')")
     text = (
@@ -389,6 +401,7 @@ def test_texts_of_documents_are_never_markup(opened: Open, module_db: Database) 
     assert page.query_selector("main img, main script, main b, #panel img") is None
 
 
+@pytest.mark.slow
 def test_who_is_not_signed_in_gets_a_form_and_then_what_was_asked_for(browser: Any, explored: Serving) -> None:
     context = browser.new_context()
     page = context.new_page()
@@ -450,6 +463,7 @@ def test_an_address_with_the_token_of_another_asks_first(opened: Open) -> None:
     assert len(asked) == 2 and READER not in page.url and "token" not in page.url
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("refused", "says"), [("unknown", "You are not on the list of this server."), ("constructor", ""), ("Call+555", "")]
 )
@@ -468,6 +482,7 @@ def test_an_address_puts_no_words_of_its_own_into_the_form(
     context.close()
 
 
+@pytest.mark.slow
 def test_the_progress_goes_on_where_the_server_ends_its_stream(opened: Open) -> None:
     page = opened()
     counts = {"failed": 0, "leased": 1, "documents": 2, "entities": 0, "relationships": 0}
@@ -486,6 +501,7 @@ def test_the_progress_goes_on_where_the_server_ends_its_stream(opened: Open) -> 
     assert len(asked) == 2
 
 
+@pytest.mark.slow
 def test_files_go_where_their_upload_began_and_undo_where_the_change_was(opened: Open, module_db: Database) -> None:
     for name in ("first", "second"):
         module_db.execute(f"SELECT graphrag.create_corpus('{name}', '{{\"communities\": false}}')")
@@ -519,6 +535,7 @@ def test_files_go_where_their_upload_began_and_undo_where_the_change_was(opened:
     assert "corpus=first" in undone.value.url and undone.value.ok
 
 
+@pytest.mark.slow
 def test_the_filter_of_documents_and_the_open_one_have_an_address_each(opened: Open) -> None:
     page = opened("documents")
     page.fill("input[type=search]", "tower")
@@ -544,6 +561,7 @@ def test_the_filter_of_documents_and_the_open_one_have_an_address_each(opened: O
     assert "/curation" in page.url
 
 
+@pytest.mark.slow
 def test_of_two_documents_the_one_asked_for_last_is_shown(opened: Open) -> None:
     page = opened("documents")
     page.wait_for_selector("#documents tbody tr")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.runtime.cluster import Database
 from tests.serve.pages import IN_CHROMIUM, READER, Open, drawn, labels, picture, says, until, wait
 from tests.serve.serving import Serving
@@ -13,6 +15,7 @@ from tests.sql.ingest import put
 pytestmark = IN_CHROMIUM
 
 
+@pytest.mark.slow
 def test_the_graph_leads_from_the_overview_to_an_entity_and_along_a_path(opened: Open) -> None:
     page = opened("graph")
     drawn(page)
@@ -50,6 +53,7 @@ def test_the_graph_leads_from_the_overview_to_an_entity_and_along_a_path(opened:
     says(page, "4 entities")
 
 
+@pytest.mark.slow
 def test_labels_neither_collide_nor_are_cut_off(opened: Open) -> None:
     for width in (1280, 375):
         page = opened("graph", viewport={"width": width, "height": 820})
@@ -69,6 +73,7 @@ def test_labels_neither_collide_nor_are_cut_off(opened: Open) -> None:
                 ), (one, other)
 
 
+@pytest.mark.slow
 def test_names_are_completed_by_keys_and_found_ones_light_up(opened: Open) -> None:
     page = opened("graph")
     drawn(page)
@@ -102,6 +107,7 @@ def test_names_are_completed_by_keys_and_found_ones_light_up(opened: Open) -> No
     page.wait_for_selector("#side .card:has(h3:text-is('Found'))")
 
 
+@pytest.mark.slow
 def test_a_hub_says_how_much_of_it_is_drawn_and_listed_and_shows_more(
     opened: Open, explored: Serving, module_db: Database
 ) -> None:
@@ -141,6 +147,7 @@ def test_a_hub_says_how_much_of_it_is_drawn_and_listed_and_shows_more(
     assert sum(node["hop"] == 2 for node in part["nodes"]) >= 20
 
 
+@pytest.mark.slow
 def test_fingers_choose_pan_pinch_and_drag(opened: Open) -> None:
     page = opened("graph", viewport={"width": 375, "height": 740}, has_touch=True, is_mobile=True)
     drawn(page)
@@ -210,6 +217,7 @@ def test_a_node_expands_in_place_and_is_dragged(opened: Open) -> None:
     assert abs(moved["x"] - 200) < 12 and abs(moved["y"] - 100) < 12
 
 
+@pytest.mark.slow
 def test_the_drawing_is_arranged_hidden_enlarged_and_saved(opened: Open, tmp_path: Path) -> None:
     page = opened("graph")
     drawn(page)
@@ -238,6 +246,7 @@ def test_the_drawing_is_arranged_hidden_enlarged_and_saved(opened: Open, tmp_pat
     until(page, "document.querySelector('.graph').getBoundingClientRect().width < innerWidth")
 
 
+@pytest.mark.slow
 def test_a_path_to_an_unknown_name_says_which_and_leads_on(opened: Open) -> None:
     page = opened("graph", failing="/api/graph/path")
     page.unroute_all()
@@ -252,6 +261,7 @@ def test_a_path_to_an_unknown_name_says_which_and_leads_on(opened: Open) -> None
     drawn(page)
 
 
+@pytest.mark.slow
 def test_a_failure_of_the_network_is_over_when_it_is_over(opened: Open) -> None:
     page = opened(failing="/static/vendor/graphology.umd.min.js")
     page.click("[data-view=graph]")
@@ -262,6 +272,7 @@ def test_a_failure_of_the_network_is_over_when_it_is_over(opened: Open) -> None:
     says(page, "entities, ")
 
 
+@pytest.mark.slow
 def test_relationships_and_entities_are_made_and_merged_in_the_graph(opened: Open) -> None:
     page = opened("graph")
     page.click("summary:text-is('New entity')")
@@ -298,6 +309,7 @@ def test_relationships_and_entities_are_made_and_merged_in_the_graph(opened: Ope
     says(page, "entities, ")
 
 
+@pytest.mark.slow
 def test_a_reader_sees_no_button_that_is_refused(browser: Any, explored: Serving) -> None:
     context = browser.new_context(locale="en-US")
     page = context.new_page()
@@ -312,6 +324,7 @@ def test_a_reader_sees_no_button_that_is_refused(browser: Any, explored: Serving
     context.close()
 
 
+@pytest.mark.slow
 def test_a_drawing_that_fails_leaves_its_list(opened: Open) -> None:
     page = opened("graph", failing="/static/vendor/sigma.min.js")
     page.wait_for_selector("#legend [role=alert]")
@@ -319,6 +332,7 @@ def test_a_drawing_that_fails_leaves_its_list(opened: Open) -> None:
     page.wait_for_selector("#chosen h4")
 
 
+@pytest.mark.slow
 def test_a_change_of_an_entity_is_undone_where_it_was_made_and_in_the_list(opened: Open) -> None:
     page = opened("graph")
     page.click("#side .link:text-is('Grace Hopper')")
@@ -335,6 +349,7 @@ def test_a_change_of_an_entity_is_undone_where_it_was_made_and_in_the_list(opene
     picture(page, "curation")
 
 
+@pytest.mark.slow
 def test_a_suggestion_that_is_dismissed_stays_away(opened: Open, module_db: Database) -> None:
     module_db.execute("SELECT graphrag.create_corpus('doubles', '{\"communities\": false}')")
     put(module_db, "doubles", "one", "Annabelle Lindstrom met Kestrel Industries in Oslo.")
@@ -352,6 +367,7 @@ def test_a_suggestion_that_is_dismissed_stays_away(opened: Open, module_db: Data
     page.wait_for_selector("#suggestions li:has-text('Annabele')")
 
 
+@pytest.mark.slow
 def test_a_graph_that_cannot_be_loaded_says_so_and_is_tried_again(opened: Open) -> None:
     page = opened("graph", failing="/static/graph.js")
     page.wait_for_selector("[role=alert]:has-text('The graph cannot be loaded')")
@@ -360,6 +376,7 @@ def test_a_graph_that_cannot_be_loaded_says_so_and_is_tried_again(opened: Open) 
     drawn(page)
 
 
+@pytest.mark.slow
 def test_of_two_drawings_the_one_wanted_last_is_shown(opened: Open) -> None:
     page = opened("graph")
     drawn(page)

@@ -146,6 +146,7 @@ def test_an_answer_reads_the_moment_of_its_question(
             other.process_jobs()
 
 
+@pytest.mark.slow
 def test_calls_of_all_kinds_that_wait_for_a_model_at_once_hold_nobody_up(
     shared_cluster: Cluster | Server, module_endpoint: Endpoint
 ) -> None:

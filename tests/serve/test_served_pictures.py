@@ -109,6 +109,7 @@ def test_uploads_keep_pictures_where_they_are_asked_for(server: Serving, module_
             assert module_db.execute(sql.encode()).fetchall() == [(count,)]
 
 
+@pytest.mark.slow
 @pytest.mark.chromium
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 def test_the_page_shows_the_picture_beside_its_words(browser: Any, server: Serving, pictures: dict[str, int]) -> None:

@@ -233,7 +233,7 @@ def test_behind_a_proxy_failures_are_counted_by_its_clients(module_db: Database)
         # So is an address of IPv4 that is written as one.
         assert [sign_in(f"::ffff:198.51.100.{number}", "wrong") for number in (7, 7, 7, 8)] == [401, 401, 429, 401]
         # A proxy that passes on what its clients write there has a limit itself.
-        assert 429 in [sign_in(f"203.0.113.{number}", "wrong") for number in range(20)]
+        assert any(sign_in(f"203.0.113.{number}", "wrong") == 429 for number in range(20))
 
 
 def test_what_a_stranger_says_forges_no_line_of_the_log(server: Serving) -> None:
@@ -246,6 +246,7 @@ def test_a_place_that_is_no_place_of_the_page_is_dropped(server: Serving) -> Non
     assert through_the_provider(server, "kim", "token=of-somebody").headers["location"] == "/#"
 
 
+@pytest.mark.slow
 def test_the_server_starts_without_the_extra_of_providers() -> None:
     blocked = "import sys; sys.modules.update(dict.fromkeys(('authlib', 'itsdangerous', 'joserfc')))"
     code = f"{blocked}; import pg_graphrag.beside.serve.app"

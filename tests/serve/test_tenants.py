@@ -24,7 +24,7 @@ from tests.serve.serving import Serving, callers, serving
 from tests.sql import asking
 from tests.sql.ingest import put, wait_for
 
-CALLS = int(os.environ.get("GRAPHRAG_TENANT_CALLS", "400"))
+CALLS = int(os.environ.get("GRAPHRAG_TENANT_CALLS", "200"))
 TENANTS = ("north", "south")
 TOKENS = {name: f"token-of-the-tenant-{name}" for name in TENANTS}
 MANY = Limits(rate=100_000, burst=100_000, calls=100)
@@ -270,6 +270,7 @@ def test_a_corpus_of_others_is_as_one_that_is_not_there(given: Serving) -> None:
         assert replies("by role") == absent
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("route", ["/api/ask", "/v1/chat/completions", "/mcp"])
 def test_who_waits_for_a_model_leaves_others_connections(
     tenants: Serving, module_db: Database, module_endpoint: Endpoint, route: str
@@ -305,6 +306,7 @@ def test_who_waits_for_a_model_leaves_others_connections(
         assert [future.result() for future in waiting] == [200] * 8
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("route", ["/v1/chat/completions", "/mcp"])
 def test_who_finds_no_connection_is_told_when_to_come_again(
     tenants: Serving, module_db: Database, module_endpoint: Endpoint, route: str

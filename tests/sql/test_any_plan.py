@@ -30,6 +30,7 @@ def corpus(module_db: Database) -> str:
     return name
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", ["ppr", "hybrid"])
 @pytest.mark.parametrize("filter_", [None, {"team": "a"}], ids=["whole", "part"])
 def test_an_answer_is_the_same_by_any_plan(

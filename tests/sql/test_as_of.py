@@ -71,6 +71,7 @@ def graph(db: Database, corpus: str, at: str | None = None) -> tuple[list[Any], 
     )
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("at", VALID)
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode not in ("graph_global", "drift")])
 def test_every_mode_finds_what_was_valid(module_db: Database, corpora: dict[str, str], mode: str, at: str) -> None:

@@ -35,6 +35,7 @@ def is_answer(request: Request) -> bool:
     return request.kind == "chat" and not is_keywords(request.messages)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("kind", "details"),
     [
@@ -99,6 +100,7 @@ def test_what_a_cancelled_ask_sent_is_in_the_accounts(module_db: Database, corpu
     assert len(calls(module_db, corpus)) == len(before) + len(endpoint.requests) == len(before) + 2
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("function", [ask, stream])
 def test_the_context_is_what_a_slow_model_reads_in_time(
     module_db: Database, endpoint: Endpoint, function: object

@@ -38,6 +38,7 @@ def corpus(module_db: Database, endpoint: Endpoint) -> str:
     return name
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", FAULTS)
 @pytest.mark.parametrize("function", ["ask", "ask_stream"])
 def test_a_fault_is_an_error_that_names_it_and_heals(
@@ -227,6 +228,7 @@ def test_a_key_that_is_missing_is_the_owners_to_know(module_db: Database, endpoi
     assert endpoint.count() == 0
 
 
+@pytest.mark.slow
 def test_a_hot_standby_understands_searches_and_answers(cluster, endpoint: Endpoint) -> None:
     primary: Cluster = cluster({"wal_level": "replica", "max_wal_senders": "4"})
     db = Database.open(primary.create_database("docs"))

@@ -13,6 +13,7 @@ def current(db: Database) -> bool:
     return set(states(db).values()) <= {"current"}
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -125,6 +126,7 @@ def test_column_that_takes_the_place_of_another_is_read(db: Database, app: Datab
     assert (documents(db), states(db)) == ({"1": "ONE"}, {"app.articles": "current"})
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("statement", "sqlstate", "undo"),
     [
@@ -184,6 +186,7 @@ def test_workers_make_good_what_was_mended(db: Database) -> None:
     assert (documents(db), states(db)) == ({"1": "new", "2": "new"}, {"public.articles": "current"})
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "statement", ["DROP TABLE app.articles", "DROP SCHEMA app CASCADE", "DROP OWNED BY attach_app"]
 )

@@ -133,6 +133,7 @@ def test_rows_and_orphans_that_came_past_the_triggers_are_found(db: Database, ap
     assert documents(db) == dict(app.execute("SELECT id::text, body FROM articles").fetchall())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "statement", ["DELETE FROM articles WHERE id = 2", "UPDATE articles SET id = 20 WHERE id = 2", "TRUNCATE articles"]
 )

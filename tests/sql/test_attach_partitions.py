@@ -34,6 +34,7 @@ def triggers(db: Database, table: str) -> int:
     return int(count)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
@@ -130,6 +131,7 @@ def test_who_writes_a_partition_needs_no_right_on_the_table_or_ours(db: Database
     db.execute("DROP OWNED BY attach_other; DROP ROLE attach_other")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
@@ -211,6 +213,7 @@ def test_a_table_that_is_detached_leaves_no_trigger_on_partitions(db: Database, 
     assert [triggers(db, f"app.{table}") for table in ("articles", "low", "high", "tens")] == [0] * 4
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("statement", "undo"),
     [

@@ -166,6 +166,7 @@ def test_partitioned_table_follows_moves_and_refuses_its_partitions(db: Database
     assert documents(db) == {}
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("type_name", "keys"),
     [

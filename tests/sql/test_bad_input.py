@@ -93,6 +93,7 @@ def test_nothing_of_a_text_is_lost(module_db: Database, corpus: str, key: str) -
     )
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("key", TEXTS)
 def test_a_text_is_a_query_that_finds_rows_in_every_mode_without_error(
     module_db: Database, corpus: str, key: str
@@ -144,6 +145,7 @@ NAMES = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("title", NAMES.values(), ids=NAMES)
 def test_any_title_and_source_key_are_kept_and_projected(module_db: Database, title: str) -> None:
     name = new_corpus(module_db)
@@ -167,6 +169,7 @@ def test_any_title_and_source_key_are_kept_and_projected(module_db: Database, ti
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_any_corpus_name_works(module_db: Database, name: str) -> None:
     module_db.execute("SELECT graphrag.create_corpus(%s)", [name])
@@ -199,6 +202,7 @@ def test_a_document_of_nothing_is_indexed_and_never_found(module_db: Database, c
 
 
 # Letters and digits of one endless word are one token to embed, marks and Han characters one each: less of those.
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("letter", "size"),
     [
@@ -233,6 +237,7 @@ def test_a_title_too_long_for_anything_is_a_clear_error_or_indexed(module_db: Da
     assert set(statuses(module_db, name).values()) == {"indexed"}
 
 
+@pytest.mark.slow
 def test_a_document_of_3_mb_is_indexed_whole(module_db: Database) -> None:
     name = new_corpus(module_db)
     # Mostly white space, as pages laid out by programs are: little to embed, much to cut.
@@ -260,6 +265,7 @@ def okapi(texts: dict[str, Counter[str]], terms: list[str]) -> dict[str, float]:
     return scores
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("separator", [" ", ",", ", ", "\n", ";", " | ", "/ "])
 def test_a_lexeme_2000_times_in_a_chunk_counts_exactly(module_db: Database, separator: str) -> None:
     name = new_corpus(module_db, chunk_token_size=8192, chunk_overlap=0)

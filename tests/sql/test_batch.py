@@ -7,6 +7,7 @@ import re
 from collections import Counter
 
 import psycopg
+import pytest
 
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
@@ -217,6 +218,7 @@ def test_what_a_dropped_provider_had_is_asked_of_the_next_one(module_db: Databas
     assert rows(module_db, states, corpus_id(module_db, corpus)) == [(name, "failed"), (other, "done")]
 
 
+@pytest.mark.slow
 def test_several_workers_ask_everything_once(module_db: Database, endpoint: Endpoint) -> None:
     corpus = batched(module_db, endpoint, max_gleaning=1)
     put_all(module_db, corpus, {f"d{n}": f"Ada Lovelace met person {n} in London." for n in range(12)})
@@ -262,6 +264,7 @@ def test_readers_see_nothing_of_batches(module_db: Database) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_restored_database_goes_on_with_its_batch(shared_cluster: Cluster, db: Database, endpoint: Endpoint) -> None:
     endpoint.batches.hold = True
     corpus = batched(db, endpoint)

@@ -243,6 +243,7 @@ def test_of_a_lost_batch_the_answers_are_used(module_db: Database, endpoint: End
     assert batch_states(module_db, corpus) == ["failed"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["reset", "unavailable", "html", "truncated_json", "hang_mid_body", "not_an_object"])
 def test_an_endpoint_that_is_away_while_it_is_asked_how_far_it_is_loses_nothing(
     module_db: Database, endpoint: Endpoint, kind: str
@@ -289,6 +290,7 @@ def test_a_batch_that_the_endpoint_forgot_is_sent_again(module_db: Database, end
     assert batch_states(module_db, corpus) == ["failed", "done"]
 
 
+@pytest.mark.slow
 def test_after_sigkill_at_any_moment_nothing_is_sent_or_paid_twice(
     cluster: Callable[..., Cluster], endpoint: Endpoint
 ) -> None:

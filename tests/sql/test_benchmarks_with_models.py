@@ -92,6 +92,7 @@ def bench(db: Database, *arguments: str | Path) -> str:
     return subprocess.run(command, cwd=PROJECT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+@pytest.mark.slow
 def test_contexts_hold_the_answers_of_a_small_set(module_db: Database, graphrag_bench: Path) -> None:
     text = bench(
         module_db,
@@ -107,6 +108,7 @@ def test_contexts_hold_the_answers_of_a_small_set(module_db: Database, graphrag_
     assert "Fact Retrieval (1)" in text
 
 
+@pytest.mark.slow
 def test_an_estimate_asks_the_named_model_nothing(module_db: Database, benchmark_qed: Path, model: Endpoint) -> None:
     text = bench(
         module_db,
@@ -124,6 +126,7 @@ def test_an_estimate_asks_the_named_model_nothing(module_db: Database, benchmark
     assert float(cost) > 0
 
 
+@pytest.mark.slow
 def test_a_biased_judge_is_found_out_and_nothing_is_asked_twice(
     module_db: Database, benchmark_qed: Path, model: Endpoint, tmp_path: Path
 ) -> None:
@@ -142,6 +145,7 @@ def test_a_biased_judge_is_found_out_and_nothing_is_asked_twice(
     assert again.partition("| condition")[2] == text.partition("| condition")[2]
 
 
+@pytest.mark.slow
 def test_questions_of_the_classes_are_made_by_the_model(module_db: Database, benchmark_qed: Path) -> None:
     text = bench(
         module_db,

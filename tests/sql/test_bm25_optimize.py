@@ -186,6 +186,7 @@ def test_a_tail_larger_than_a_batch_is_packed_whole(db: Database) -> None:
     assert_exact(db)
 
 
+@pytest.mark.slow
 def test_a_tail_too_long_for_the_cache_is_searched_exactly(db: Database) -> None:
     install(db)
     add_chunks(db, texts(7, 1100))
@@ -227,6 +228,7 @@ def test_deletes_and_inserts_that_commit_while_it_packs_are_not_lost(db: Databas
     assert_exact(db)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 def test_a_delete_still_open_when_it_ends_does_not_hold_it_up(db: Database, end: str) -> None:
     install(db)
@@ -297,6 +299,7 @@ def test_a_cancelled_run_leaves_everything_as_it_was(db: Database) -> None:
     assert_exact(db)
 
 
+@pytest.mark.slow
 def test_searches_in_volatile_functions_see_one_state_while_everything_changes(db: Database) -> None:
     """Items are replaced by equal ones: N, df and the scores never change, whatever moves below a search."""
     install(db)
@@ -339,6 +342,7 @@ def test_searches_in_volatile_functions_see_one_state_while_everything_changes(d
     assert_exact(db)
 
 
+@pytest.mark.slow
 def test_dump_and_restore_give_the_same_results(cluster: Callable[..., Cluster]) -> None:
     own_cluster = cluster()
     own_cluster.create_database("before")
@@ -367,6 +371,7 @@ def test_dump_and_restore_give_the_same_results(cluster: Callable[..., Cluster])
         assert_exact(connection)
 
 
+@pytest.mark.slow
 def test_the_extension_made_anew_in_one_session_starts_from_nothing(db: Database) -> None:
     install(db)
     for seed in (22, 23):
@@ -388,6 +393,7 @@ def test_a_dropped_corpus_leaves_no_postings(db: Database) -> None:
     assert counts(db)["postings"] == 0
 
 
+@pytest.mark.slow
 def test_the_longest_tail_is_measured_of_items_and_of_tombstones(db: Database) -> None:
     install(db)
     db.execute("""
@@ -405,6 +411,7 @@ def test_the_longest_tail_is_measured_of_items_and_of_tombstones(db: Database) -
     assert db.execute("SELECT public.tail_length()").fetchone() == (999,)
 
 
+@pytest.mark.slow
 def test_a_long_tail_is_packed_while_documents_wait(db: Database) -> None:
     db.execute("SELECT graphrag.create_corpus('busy', '{\"communities\": false}')")
     row = db.execute("SELECT id FROM graphrag.corpora WHERE name = 'busy'").fetchone()

@@ -312,6 +312,7 @@ def test_a_rolled_back_transaction_leaves_no_trace(db: Database) -> None:
     assert engine.statistics() == (2, 1.0)
 
 
+@pytest.mark.slow
 def test_any_sequence_of_changes_gives_what_a_fresh_index_gives(db: Database) -> None:
     install(db)
     with psycopg.connect(db.url, autocommit=True) as reader:  # a session whose caches see every state

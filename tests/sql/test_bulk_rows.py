@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.runtime.cluster import Database
 from tests.sql.rows import own_by_owner
 
@@ -56,6 +58,7 @@ def fingerprint(db: Database, corpus: str) -> object:
     return db.execute("SELECT * FROM graphrag.fingerprint(%s)", [corpus]).fetchall()
 
 
+@pytest.mark.slow
 def test_many_rows_are_one_graph_with_rows_done_one_by_one(db: Database) -> None:
     prepare(db)
     attach(db, "together")

@@ -193,6 +193,7 @@ DAMAGES["SELECT ag_catalog.drop_label('graphrag_:c', 'RELATED')"] = "the corpus 
 DAMAGES["UPDATE ag_catalog.ag_label SET id = 99 WHERE name = 'Chunk'"] = "the corpus has its graph"
 
 
+@pytest.mark.sample(26)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_is_named(module_db: Database, corpus: str, damage: str) -> None:
     number = value(module_db, "SELECT id FROM graphrag.corpora WHERE name = %s", corpus)
@@ -228,6 +229,7 @@ def test_rebuild_graph_mends_a_damaged_projection(module_db: Database, corpus: s
     assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == before
 
 
+@pytest.mark.slow
 def test_rebuild_graph_mends_whatever_check_names_of_the_graph(module_db: Database, corpus: str) -> None:
     number = value(module_db, "SELECT id FROM graphrag.corpora WHERE name = %s", corpus)
     before = value(module_db, "SELECT graphrag.fingerprint(%s)", corpus)
@@ -280,6 +282,7 @@ CURATIONS = {
 }
 
 
+@pytest.mark.slow
 def test_curations_break_nothing_and_leave_no_trace_when_undone(module_db: Database, corpus: str) -> None:
     before = value(module_db, "SELECT graphrag.fingerprint(%s)", corpus)
     name = "'" + corpus + "'"

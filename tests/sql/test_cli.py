@@ -292,6 +292,7 @@ def leased(database: Database) -> int:
     return count(database, "graphrag.jobs WHERE state = 'leased'")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_signal_ends_a_working_worker_and_its_jobs_are_given_back(db: Database, worker, number: int) -> None:
     fill(db, 400)
@@ -317,6 +318,7 @@ def test_an_idle_worker_ends_at_once(db: Database, worker) -> None:
     assert process.wait(30) == 0
 
 
+@pytest.mark.slow
 def test_once_that_is_stopped_early_says_so_by_its_exit_status(db: Database, worker) -> None:
     fill(db, 400)
     process = worker(db.url, "--once")
@@ -326,6 +328,7 @@ def test_once_that_is_stopped_early_says_so_by_its_exit_status(db: Database, wor
     assert leased(db) == 0
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_a_worker_whose_server_does_not_answer(db: Database, worker) -> None:
     fill(db, 400)
     process = worker(db.url)
@@ -344,6 +347,7 @@ def test_a_second_signal_ends_a_worker_whose_server_does_not_answer(db: Database
         os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_nothing_and_another_finishes(db: Database, worker) -> None:
     fill(db, 64, 10)
     process = worker(db.url, "--concurrency", "2")
@@ -356,6 +360,7 @@ def test_a_killed_worker_loses_nothing_and_another_finishes(db: Database, worker
     assert count(db, "graphrag.jobs") == 0
 
 
+@pytest.mark.slow
 def test_a_worker_goes_on_when_the_server_comes_back(cluster: Callable[..., Cluster], worker) -> None:
     server = cluster()
     url = server.create_database("restarted")
@@ -376,6 +381,7 @@ def test_a_worker_goes_on_when_the_server_comes_back(cluster: Callable[..., Clus
     assert "trying again in" in process.communicate()[1]
 
 
+@pytest.mark.slow
 def test_once_fails_when_the_server_goes_away(cluster: Callable[..., Cluster], worker) -> None:
     server = cluster()
     url = server.create_database("gone")

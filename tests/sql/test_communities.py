@@ -172,6 +172,7 @@ def kinds(db: Database, corpus: str) -> set[str]:
     return {kind for (kind,) in rows(db, statement, corpus)} - {"optimize"}
 
 
+@pytest.mark.slow
 def test_repair_queues_communities_that_are_missing_or_stale_where_they_are_wanted(db: Database) -> None:
     corpus = new_corpus(db, communities={"max_cluster_size": 5})
     unwanted = new_corpus(db, communities={"automatic": False})

@@ -125,6 +125,7 @@ def test_to_the_other_host_and_back_everything_is_the_same(
         )
 
 
+@pytest.mark.slow
 def test_a_database_that_has_corpora_or_no_schema_is_no_target(
     source: GraphRAG, db: Database, shared_cluster: Cluster | Server
 ) -> None:

@@ -108,6 +108,7 @@ def test_a_corpus_whose_jobs_somebody_locks_holds_up_no_other(module_db: Databas
     assert done(module_db, locked) == 5
 
 
+@pytest.mark.slow
 def test_no_batch_reads_all_that_waits(module_db: Database) -> None:
     number = corpus_id(module_db, many(module_db, 5))
     work(module_db)

@@ -86,6 +86,7 @@ def written(db: psycopg.Connection[Any]) -> int:
     return int(value(db, "SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables"))
 
 
+@pytest.mark.slow
 def test_rows_written_do_not_grow_with_the_corpus(module_db: Database, endpoint: Endpoint) -> None:
     model = {"provider": provider(module_db, endpoint), "model": "hash", "dimensions": 16}
     corpus = new_corpus(module_db, embedding=model)

@@ -92,6 +92,7 @@ def test_a_second_run_indexes_nothing(
     assert indexed(module_db) == documents
 
 
+@pytest.mark.slow
 def test_other_documents_make_another_index_and_drop_the_former(
     module_db: Database, data: Path, runs: tuple[str, list[tuple[object, ...]]]
 ) -> None:

@@ -90,6 +90,7 @@ def test_names_that_people_give_have_no_marks_that_nobody_sees(module_db: Databa
     assert names == [("Dora Vance",), ("Kestrel Foundry",)]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
 def test_curations_meet_documents_of_before_and_after_alike_and_undo_leaves_nothing(
     module_db: Database, corpus: str, changes: list[tuple[str, tuple[Any, ...], dict[str, Any]]]
@@ -133,6 +134,7 @@ FUNCTIONS = (
 )  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_any_sequence_of_changes_comes_to_what_its_curations_and_documents_come_to(
     module_db: Database, corpus: str, seed: int

@@ -73,6 +73,7 @@ BAD: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(("call", "sqlstate", "hint"), BAD.values(), ids=BAD)
 def test_a_bad_call_is_refused_with_the_next_step(
     module_db: Database, corpus: str, call: str, sqlstate: str, hint: str

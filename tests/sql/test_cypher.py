@@ -56,6 +56,7 @@ def test_a_path_is_a_list_of_vertices_and_edges(graph: Any) -> None:
     assert [item["label"] for item in path] == ["Entity", "RELATED", "Entity", "RELATED", "Entity"]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "value",
     ["it's", '"', "\\", "$$", "$cypher$", "'}) RETURN 1 //", "😀", 7, 1.5, True, None, [1, "a"], {"a": {"b": 1}}],

@@ -74,6 +74,7 @@ def test_dropped_table_is_detached_by_its_number(db: Database, app: Database) ->
     assert db.execute("SELECT 1 FROM graphrag.jobs WHERE kind = 'attach'").fetchall() == []
 
 
+@pytest.mark.slow
 def test_dump_and_restore_keep_the_attachment(db: Database, app: Database, shared_cluster: Cluster) -> None:
     articles(app, rows=2)
     backfill(app)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pg_graphrag.beside.client import GraphRAG
+from psycopg import sql
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Cluster, Database, Runtime
@@ -26,20 +27,46 @@ CREATE = "CREATE EXTENSION pg_graphrag CASCADE;\n"
 REPLY = lines
 
 
-def psql(runtime: Runtime, url: str, sql: str, *options: str) -> str:
+def psql(runtime: Runtime, url: str, script: str, *options: str) -> str:
     command = ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", *options, "-d", url]
-    return runtime.run(*command, stdin=PREPARE + sql)
+    return runtime.run(*command, stdin=PREPARE + script)
+
+
+@pytest.fixture(scope="module")
+def server(runtime: Runtime) -> Iterator[Cluster]:
+    """A server of the pages' own, for the roles that they make; its database ``with_extension`` is for copies."""
+    cluster = Cluster(runtime)
+    psql(runtime, cluster.create_database("with_extension"), CREATE)
+    yield cluster
+    cluster.close()
+
+
+def roles(server: Cluster) -> set[str]:
+    with server.connect() as connection:
+        return {name for (name,) in connection.execute("SELECT rolname FROM pg_roles").fetchall()}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_the_sql_of_a_page_runs(
-    path: Path, runtime: Runtime, cluster: Callable[..., Cluster], endpoint: Endpoint
+    path: Path, runtime: Runtime, server: Cluster, cluster: Callable[..., Cluster], endpoint: Endpoint
 ) -> None:
     steps = STEP.findall(path.read_text(encoding="utf-8"))
-    sql = "\n".join(f"{setup or visible_sql}\n\\echo {END}" for setup, visible_sql, _ in steps)
-    sql = PROVIDER.sub(f"'{endpoint.url}'", sql if CREATE in sql else CREATE + sql)
-    # A server of its own, for the roles that pages make and the workers that they schedule.
-    printed = psql(runtime, cluster().url(), sql, "-P", "footer=off").split(f"{END}\n")
+    script = "\n".join(f"{setup or visible_sql}\n\\echo {END}" for setup, visible_sql, _ in steps)
+    script = PROVIDER.sub(f"'{endpoint.url}'", script)
+    before = roles(server)
+    if "pg_cron" in script:
+        # It serves one database of a server.
+        url = cluster().url()
+        script = script if CREATE in script else CREATE + script
+    else:
+        url = server.create_database("page", None if CREATE in script else "with_extension")
+    try:
+        printed = psql(runtime, url, script, "-P", "footer=off").split(f"{END}\n")
+    finally:
+        server.drop_database("page")
+        with server.connect() as connection:
+            for role in roles(server) - before:
+                connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
     for (_, _, shown), output in zip(steps, printed, strict=False):
         last = "\n".join(line.rstrip() for line in output.rstrip("\n").splitlines()) + "\n"
         assert last.endswith(shown)  # what the last statement of a block gives
@@ -50,9 +77,9 @@ def test_the_readme_shows_what_its_first_example_gives(runtime: Runtime, empty_d
     psql(runtime, empty_db.url, STEP.findall(page)[0][1])
     examples = SHOWN.findall(page)
     assert [kind for _, kind, _ in examples] == ["text", "text", "mermaid"]
-    for sql, kind, output in examples:
+    for query, kind, output in examples:
         form = ["-P", "footer=off"] if kind == "text" else ["-A", "-t"]
-        lines_printed = psql(runtime, empty_db.url, sql, *form).strip("\n").splitlines()
+        lines_printed = psql(runtime, empty_db.url, query, *form).strip("\n").splitlines()
         assert [line.rstrip() for line in lines_printed] == output.splitlines()
 
 

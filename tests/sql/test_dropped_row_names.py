@@ -28,6 +28,7 @@ def answers(db: Database, limits: dict[str, int]) -> list[str]:
         return [str(session.execute(sql, [question, mode]).fetchall()) for mode in MODES for question in QUESTIONS]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "limits", [{"row_names": 1}, {"row_names": 10}, {"joined_nodes": 1}, {"joined_nodes": 30}], ids=str
 )
@@ -35,6 +36,7 @@ def test_answers_stay_where_a_session_drops_what_it_knows_of_rows(works: Databas
     assert answers(works, limits) == answers(works, {})
 
 
+@pytest.mark.slow
 def test_answers_are_the_same_whatever_the_session_asked_before(module_db: Database) -> None:
     """Reports call machines by nicknames that are concepts there, and no entities: a query joins those of rows that it meets."""
     documents, questions = rows.shop(module_db)

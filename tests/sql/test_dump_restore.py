@@ -140,6 +140,7 @@ def _pg_restore(source: Database, old: Cluster, new: Cluster, target: str, *argu
 FORMS = (plain, custom, create, clean)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_restored_database_is_as_before_once_repaired(
     source: Database,
@@ -227,6 +228,7 @@ PARTS: dict[str, tuple[list[list[str]], set[str]]] = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("part", PARTS)
 def test_what_a_restore_of_a_part_brings_serves_once_repaired(
     shared_cluster: Cluster, source: Database, part: str
@@ -263,6 +265,7 @@ def test_what_a_restore_of_a_part_brings_serves_once_repaired(
     shared_cluster.drop_database("restored_part")
 
 
+@pytest.mark.slow
 def test_a_dump_without_graphs_as_the_manual_has_it_keeps_tables_attached(
     shared_cluster: Cluster, db: Database
 ) -> None:
@@ -284,6 +287,7 @@ def test_a_dump_without_graphs_as_the_manual_has_it_keeps_tables_attached(
     shared_cluster.drop_database("without_graphs")
 
 
+@pytest.mark.slow
 def test_health_names_tables_whose_attachment_a_restore_of_schemas_left_behind(
     shared_cluster: Cluster, db: Database
 ) -> None:

@@ -90,6 +90,7 @@ def test_one_model_answers_whatever_stands_beside_a_text(module_db: Database) ->
     assert alone[1] == again[0]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("model", ["all-MiniLM-L6-v2", "multilingual-e5-small"])
 def test_texts_of_mixed_lengths_have_the_vectors_and_names_that_each_has_alone(module_db: Database, model: str) -> None:
     with Database.open(module_db.url) as session:

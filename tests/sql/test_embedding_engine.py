@@ -44,6 +44,7 @@ def test_a_setting_that_is_none_is_an_error(module_db: Database) -> None:
     assert diag.message_hint
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("engine", ["auto", "float32"])
 def test_vectors_are_the_same_bits_in_any_order_of_ingestion(module_db: Database, engine: str) -> None:
     module_db.execute(f"SET graphrag.embedding_engine = '{engine}'".encode())
@@ -68,6 +69,7 @@ def test_a_stored_vector_is_near_that_of_the_same_text_as_a_question(module_db: 
         assert float(vector @ value(module_db, "SELECT graphrag.embed(%s)::real[]", text)) >= 0.9999, text
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
 def test_a_session_with_the_engine_ends_cleanly(module_db: Database, how: str) -> None:
     started = value(module_db, "SELECT pg_postmaster_start_time()")

@@ -133,6 +133,7 @@ def test_a_server_that_takes_fewer_texts_at_once_is_given_fewer(module_db: Datab
     assert max(sizes) <= 4, "what was refused is remembered"
 
 
+@pytest.mark.slow
 def test_a_server_that_answers_quickly_is_given_more_texts_at_once(module_db: Database, endpoint: Endpoint) -> None:
     # Many short chunks: reading names takes longest.
     corpus = embedded(module_db, provider(module_db, endpoint), chunk_token_size=50, chunk_overlap=0)
@@ -171,6 +172,7 @@ DEAD = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", DEAD)
 def test_vectors_that_cannot_be_used_make_a_dead_letter_and_heal(
     module_db: Database, endpoint: Endpoint, kind: str
@@ -266,6 +268,7 @@ _QUERIES = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("what", _QUERIES)
 def test_a_query_is_one_embedding_request_and_none_the_second_time(
     module_db: Database, endpoint: Endpoint, filled: str, what: str
@@ -332,6 +335,7 @@ def test_others_than_readers_may_not_embed(module_db: Database, filled: str) -> 
     module_db.execute("DROP OWNED BY stranger; DROP ROLE stranger")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["server_error", "wrong_dimension", "nan", "fewer_vectors", "timeout", "reset"])
 def test_a_fault_while_searching_is_an_error_and_bm25_goes_on(
     module_db: Database, endpoint: Endpoint, kind: str
@@ -351,6 +355,7 @@ def test_a_fault_while_searching_is_an_error_and_bm25_goes_on(
         assert keys(search(session, "compiler at Harvard", corpus, "naive"))[0] == "hopper"
 
 
+@pytest.mark.slow
 def test_a_standby_embeds_its_queries(cluster: Callable[..., Cluster], endpoint: Endpoint) -> None:
     primary = cluster()
     url = primary.create_database("app")

@@ -93,6 +93,7 @@ def test_it_is_exact_where_no_model_decides_what_is_asked(
     }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("mode", "options"),
     [
@@ -136,6 +137,7 @@ def keyed(module_db: Database, themed: str) -> str:
     return themed
 
 
+@pytest.mark.slow
 def test_vectors_from_an_endpoint_are_counted_too(module_db: Database, keyed: str, module_endpoint: Endpoint) -> None:
     llm = value(module_db, "SELECT options -> 'llm' FROM graphrag.corpora WHERE name = %s", keyed)
     vectors = {"provider": llm["roles"]["answer"]["provider"], "model": "hash", "dimensions": 8}
@@ -149,6 +151,7 @@ def test_vectors_from_an_endpoint_are_counted_too(module_db: Database, keyed: st
         assert used <= calls and tokens_used <= tokens_in and basis["parts"]["embedding"]["calls"] > 0
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy", "hybrid"])
 def test_a_conversation_and_long_questions_are_counted(module_db: Database, keyed: str, mode: str) -> None:
     asked = question() + " And what else became of it, and of all who worked with it?" * 30

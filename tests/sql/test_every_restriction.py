@@ -133,6 +133,7 @@ def answer(db: Connection, corpus: str, mode: str, filter_: dict[str, Any], **ar
     return [(row["source_key"], row["content"], round(row["score"], 5)) for row in results]
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("permission", PERMISSIONS)
 @pytest.mark.parametrize("mode", MODES)
 def test_an_answer_is_of_the_documents_kept(

@@ -47,6 +47,7 @@ def context(
     return value(db, call, question, corpus, mode, max_tokens, Jsonb(options))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mode", ["naive", "bm25", "hybrid", "local", "graph_local", "lazy", "path"])
 def test_a_chunk_that_has_no_room_is_there_with_the_sentences_that_answer(
     module_db: Database, corpus: str, mode: str

@@ -252,6 +252,7 @@ FORMS = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("form", FORMS)
 def test_an_extraction_is_understood_in_every_form_that_models_give(
     module_db: Database, endpoint: Endpoint, form: str

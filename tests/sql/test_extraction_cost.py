@@ -220,6 +220,7 @@ def test_a_spent_budget_stops_indexing_until_there_is_more(module_db: Database, 
     assert rows(module_db, budget, corpus) == [("open", False)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("rounds", [0, 1])
 def test_the_estimate_is_a_little_more_than_it_then_costs(module_db: Database, endpoint: Endpoint, rounds: int) -> None:
     corpus = extracted_texts(module_db, endpoint, max_gleaning=rounds, chunk_token_size=400)

@@ -125,6 +125,7 @@ def marks(db: Database, corpus: str) -> dict[str, str]:
 COMPLETE = dict.fromkeys(DOCUMENTS, "complete")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ITEM)
 def test_a_model_whose_replies_are_unusable_leaves_its_document_the_graph_of_nlp(
     module_db: Database, endpoint: Endpoint, whole: Any, kind: str
@@ -165,6 +166,7 @@ def test_a_model_whose_replies_are_unusable_leaves_its_document_the_graph_of_nlp
     assert marks(module_db, corpus) == COMPLETE
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", TORN)
 def test_the_whole_parts_of_a_torn_answer_are_used_and_marked(
     module_db: Database, endpoint: Endpoint, whole: Any, kind: str
@@ -197,6 +199,7 @@ def short(text: str) -> str:
     return '{"entities": [{"name":"Grace Hopper"}], "relationships": []}'
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", PROVIDER)
 def test_a_providers_fault_burns_no_attempt_and_passes(
     module_db: Database, endpoint: Endpoint, whole: Any, kind: str

@@ -52,6 +52,7 @@ def answered(db: Connection, corpus: str) -> int:
     return int(value(db, "SELECT count(*) FROM graphrag.llm_cache WHERE corpus_id = %s", corpus_id(db, corpus)))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["statement_timeout", "pg_cancel_backend", "pg_terminate_backend"])
 def test_a_worker_that_waits_for_a_model_can_be_stopped(
     module_db: Database, endpoint: Endpoint, whole: Any, how: str
@@ -115,6 +116,7 @@ def test_a_corpus_dropped_while_the_model_thinks_is_gone(module_db: Database, en
         assert rows(module_db, f"SELECT 1 FROM graphrag.{table} WHERE corpus_id = %s", number) == [], table
 
 
+@pytest.mark.slow
 def test_workers_side_by_side_ask_about_each_document_once(module_db: Database, endpoint: Endpoint, whole: Any) -> None:
     corpus = extracted(module_db, endpoint)
     endpoint.latency = 0.05
@@ -146,6 +148,7 @@ def test_documents_that_the_model_has_read_do_not_wait_for_all_of_a_batch(
     assert set(statuses(module_db, corpus).values()) == {"indexed"}
 
 
+@pytest.mark.slow
 def test_after_sigkill_what_was_answered_is_not_paid_again(
     cluster: Callable[..., Cluster], endpoint: Endpoint, whole: Any
 ) -> None:

@@ -68,6 +68,7 @@ def check_extracts(answer: str, citations: Any, context: Any) -> None:
     assert all(citation["chunk_id"] for citation in citations)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", UNHELD)
 def test_an_answer_that_does_not_hold_is_asked_for_once_more_then_extracts_are_given(
     module_db: Database, corpus: str, endpoint: Endpoint, kind: str

@@ -283,6 +283,7 @@ def test_a_relation_is_read_once_however_it_is_spelled(module_db: Database, corp
     assert counts[0] == counts[1]
 
 
+@pytest.mark.slow
 def test_rows_of_rows_are_found_whatever_statistics_say(module_db: Database) -> None:
     name = searched_corpus(module_db)
     # They know other corpora.

@@ -196,6 +196,7 @@ def test_a_reply_that_comes_later_is_not_kept(db: Database, endpoint: Endpoint) 
     assert value(db, "SELECT count(*) FROM graphrag.llm_cache") == 1
 
 
+@pytest.mark.slow
 def test_an_extraction_that_comes_later_is_not_kept(db: Database, endpoint: Endpoint) -> None:
     corpus = asked_of_a_model(db, endpoint)
     put(db, corpus, "zk-later", "Zephyrine Quillfeather of Vaultmere.")
@@ -208,6 +209,7 @@ def test_an_extraction_that_comes_later_is_not_kept(db: Database, endpoint: Endp
     assert places_with(db) == []
 
 
+@pytest.mark.slow
 def test_a_report_of_before_is_not_stored(db: Database, endpoint: Endpoint) -> None:
     corpus = asked_of_a_model(db, endpoint, communities=True)
     llm = {"provider": provider(db, endpoint), "model": "m"}
@@ -220,6 +222,7 @@ def test_a_report_of_before_is_not_stored(db: Database, endpoint: Endpoint) -> N
     assert places_with(db) == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("status", [400, 401, 500])
 def test_of_an_error_that_comes_later_only_the_kind_is_kept(db: Database, endpoint: Endpoint, status: int) -> None:
     """An endpoint's error may quote the request: it would stand in the job, the provider's state and the account."""

@@ -216,6 +216,7 @@ def test_after_its_time_the_breaker_lets_one_failure_open_it_for_longer_and_an_a
 HANGING = ["timeout", "hang_mid_body"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", HANGING)
 @pytest.mark.parametrize("how", ["statement_timeout", "pg_cancel_backend", "pg_terminate_backend"])
 def test_a_hanging_call_ends_at_once_and_leaves_nothing_behind(
@@ -295,6 +296,7 @@ def test_what_is_answered_is_written_down_while_others_still_run(models: Databas
     assert endpoint.count() == 1
 
 
+@pytest.mark.slow
 def test_a_thousand_calls_leave_the_session_as_large_as_a_hundred(models: Database, endpoint: Endpoint) -> None:
     with psycopg.connect(models.url, autocommit=True) as session:
         corpus = corpus_of(models, endpoint, concurrency=16)

@@ -54,6 +54,7 @@ EMBED = {
 }
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("kind", CHAT)
 def test_a_fault_of_a_chat_hits_the_one_it_is_about_and_heals(models: Database, endpoint: Endpoint, kind: str) -> None:
     # A busy machine takes a second to read the huge one.

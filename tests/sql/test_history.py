@@ -70,6 +70,7 @@ def changed(module_db: Database) -> tuple[str, str, str, str]:
     return corpus, history, before, after
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode not in ("graph_global", "drift")])
 def test_every_mode_finds_what_was_said_then(
     module_db: Database, changed: tuple[str, str, str, str], mode: str
@@ -238,6 +239,7 @@ def retract_and_undo(db: Connection, corpus: str) -> None:
     db.execute("SELECT graphrag.undo_retraction(%s, 'a')", [corpus])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("change", "expected"),
     [

@@ -96,6 +96,7 @@ def check_second_run(db: Database, folder: Path, unchanged: int) -> None:
     assert rows(db, "SELECT * FROM graphrag.check('light')") == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_an_import_that_is_ended_leaves_nothing_and_no_session(db: Database, folder: Path, how: signal.Signals) -> None:
     with stopped_in(db, "imported_extractions"):
@@ -112,6 +113,7 @@ def test_an_import_that_is_ended_leaves_nothing_and_no_session(db: Database, fol
     check_second_run(db, folder, 0)
 
 
+@pytest.mark.slow
 def test_an_import_that_is_cut_off_leaves_nothing_and_says_what_to_do(db: Database, folder: Path) -> None:
     with Link(db.url) as link, stopped_in(db, "imported_extractions"):
         run = command(link.url, "import-lightrag", folder)
@@ -126,6 +128,7 @@ def test_an_import_that_is_cut_off_leaves_nothing_and_says_what_to_do(db: Databa
     check_second_run(db, folder, 0)
 
 
+@pytest.mark.slow
 def test_an_import_whose_indexing_is_cut_off_goes_on(db: Database, folder: Path) -> None:
     with Link(db.url) as link, stopped_in(db, "entities"):
         run = command(link.url, "import-lightrag", folder)

@@ -107,6 +107,7 @@ def found(db: Database, corpus: str, query: str) -> tuple[str, dict[str, Any]]:
     return key, explain
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", TWELVE)
 def test_each_kind_is_found_by_what_it_says(module_db: Database, corpus: str, name: str) -> None:
     assert found(module_db, corpus, TWELVE[name][1])[0] in (name, "r1")

@@ -100,6 +100,7 @@ def test_pictures_are_found_by_what_they_show(db: Database, endpoint: Endpoint, 
     assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
 
 
+@pytest.mark.slow
 def test_without_the_option_none_is_kept(db: Database, endpoint: Endpoint, folder: Path) -> None:
     corpus = seeing(db, endpoint)
     ingest(db, corpus, folder)

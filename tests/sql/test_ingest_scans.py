@@ -47,6 +47,7 @@ def test_a_scanned_contract_is_found_and_cited_by_page(db: Database, tmp_path: P
         assert any(str(citation["pages"]) == number for citation in citations), (question, citations)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(JAPANESE is None, reason="needs a font of Japanese: matplotlib-fontja")
 def test_a_scan_of_japanese_is_found(db: Database, tmp_path: Path) -> None:
     scan(tmp_path / "law.pdf", [page([LAW], JAPANESE)])

@@ -155,6 +155,7 @@ def test_a_long_text_is_found_first_then_its_vectors_then_its_graph(module_db: D
     assert not any("graph" in row["explain"] for row in search(module_db, "Enigma Harvard", corpus))
 
 
+@pytest.mark.sample(1)
 @EXTRACTORS
 def test_two_workers_and_any_order_make_what_one_makes_at_once(
     module_db: Database, endpoint: Endpoint, extractor: str
@@ -221,6 +222,7 @@ def _cut_anew(db: Database, corpus: str) -> None:
 CHANGES = [_update, _delete, _rename, _forget, _repair, _cut_anew]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("change", [*CHANGES, _shorten_and_work], ids=lambda change: change.__name__[1:])
 def test_a_change_between_parts_leaves_what_the_documents_say(
     module_db: Database, endpoint: Endpoint, change: Callable[[Database, str], None]
@@ -233,6 +235,7 @@ def test_a_change_between_parts_leaves_what_the_documents_say(
     assert outcome(module_db, corpus) == whole(module_db.url, endpoint, "nlp")
 
 
+@pytest.mark.sample(3)
 @EXTRACTORS
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__[1:])
 def test_a_change_while_a_part_is_at_work_leaves_what_the_documents_say(
@@ -252,6 +255,7 @@ def test_a_change_while_a_part_is_at_work_leaves_what_the_documents_say(
     assert outcome(module_db, corpus) == whole(module_db.url, endpoint, extractor)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
 def test_an_interrupted_part_is_not_written_and_comes_again(module_db: Database, endpoint: Endpoint, how: str) -> None:
     corpus = corpus_with_text(module_db, endpoint)
@@ -269,6 +273,7 @@ def test_an_interrupted_part_is_not_written_and_comes_again(module_db: Database,
     assert outcome(module_db, corpus) == whole(module_db.url, endpoint, "nlp")
 
 
+@pytest.mark.slow
 def test_a_killed_server_loses_no_part(cluster: Callable[[], Cluster], endpoint: Endpoint) -> None:
     url = cluster().create_database("killed")
     with Database.open(url) as db:
@@ -297,6 +302,7 @@ def test_a_killed_server_loses_no_part(cluster: Callable[[], Cluster], endpoint:
         assert outcome(db, corpus) == whole(url, endpoint, "nlp")
 
 
+@pytest.mark.slow
 def test_what_a_dump_had_in_parts_is_done_after_a_restore(
     shared_cluster: Cluster, db: Database, endpoint: Endpoint
 ) -> None:
@@ -319,6 +325,7 @@ def test_what_a_dump_had_in_parts_is_done_after_a_restore(
     shared_cluster.drop_database("restored_parts")
 
 
+@pytest.mark.sample(1)
 @EXTRACTORS
 def test_a_failing_endpoint_holds_up_parts_alone_and_dead_letters_come_again(
     module_db: Database, endpoint: Endpoint, extractor: str
@@ -366,6 +373,7 @@ def test_a_dead_letter_of_the_whole_may_be_tried_again_before_its_parts_are_done
     assert outcome(module_db, corpus) == whole(module_db.url, endpoint, "nlp")
 
 
+@pytest.mark.slow
 def test_a_text_that_is_the_same_keeps_what_was_made_of_it_until_each_part_is_there_anew(
     module_db: Database, endpoint: Endpoint
 ) -> None:
@@ -430,6 +438,7 @@ def test_who_changes_a_document_waits_for_the_part_that_is_written_alone(
     checked(module_db, corpus)
 
 
+@pytest.mark.slow
 def test_another_model_is_swapped_in_between_parts(module_db: Database, endpoint: Endpoint) -> None:
     corpus = corpus_with_text(module_db, endpoint)
     name = value(module_db, "SELECT options #>> '{embedding,provider}' FROM graphrag.corpora WHERE name = %s", corpus)

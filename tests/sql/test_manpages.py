@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from tests.runtime.cluster import Database, Runtime
 from tests.sql.ingest import canonical, keys, put, rows, search, searched_corpus, statuses, value, work
 
 LANGUAGES = {"ja": "ja", "zh_CN": "zh"}
+of_languages = pytest.mark.parametrize("language", ["ja", pytest.param("zh_CN", marks=pytest.mark.slow)])
 COUNT = 16
 # Half width kana to what NFKC makes of them, the other way round.
 HALF_WIDTH = {
@@ -37,15 +38,24 @@ def manual(runtime: Runtime) -> dict[str, list[Page]]:
     return result
 
 
+class Corpora(dict[str, str]):
+    """Corpus of each language that is asked for."""
+
+    def __init__(self, db: Database, manual: dict[str, list[Page]]) -> None:
+        super().__init__()
+        self._db, self._manual = db, manual
+
+    def __missing__(self, language: str) -> str:
+        self[language] = searched_corpus(self._db)
+        for page in self._manual[language]:
+            put(self._db, self[language], page.key, page.content, page.title)
+        work(self._db)
+        return self[language]
+
+
 @pytest.fixture(scope="module")
-def corpora(module_db: Database, manual: dict[str, list[Page]]) -> Iterator[dict[str, str]]:
-    """Corpus of each language."""
-    result = {language: searched_corpus(module_db) for language in LANGUAGES}
-    for language, corpus in result.items():
-        for page in manual[language]:
-            put(module_db, corpus, page.key, page.content, page.title)
-    work(module_db)
-    yield result
+def corpora(module_db: Database, manual: dict[str, list[Page]]) -> dict[str, str]:
+    return Corpora(module_db, manual)
 
 
 def plain(page: Page) -> str:
@@ -60,7 +70,7 @@ def only_once(candidates: list[Page], pattern: str, each: int) -> list[tuple[str
     return [(word, key) for key, own in chosen.items() for word in own]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@of_languages
 def test_every_page_is_read_as_its_language_and_nothing_of_it_is_lost(
     module_db: Database, manual: dict[str, list[Page]], corpora: dict[str, str], language: str
 ) -> None:
@@ -90,7 +100,10 @@ WORDS = {
 
 @pytest.mark.parametrize(
     ("language", "kind"),
-    [("ja", "latin"), ("ja", "numbers"), ("ja", "katakana"), ("zh_CN", "latin"), ("zh_CN", "numbers")],
+    [
+        *(("ja", kind) for kind in WORDS),
+        *(pytest.param("zh_CN", kind, marks=pytest.mark.slow) for kind in ("latin", "numbers")),
+    ],
 )
 def test_bm25_finds_names_and_numbers_in_full_and_half_width(
     module_db: Database, manual: dict[str, list[Page]], corpora: dict[str, str], language: str, kind: str
@@ -107,7 +120,7 @@ def test_bm25_finds_names_and_numbers_in_full_and_half_width(
             assert key in keys(search(module_db, query, corpora[language], "bm25", top_k=COUNT)), query
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@of_languages
 def test_every_page_has_names_and_compound_nouns(
     module_db: Database, manual: dict[str, list[Page]], corpora: dict[str, str], language: str
 ) -> None:
@@ -136,7 +149,7 @@ def recall(db: Database, corpus: str, questions: Mapping[str, str], mode: str) -
 
 
 @pytest.mark.parametrize("mode", ["naive", "bm25", "hybrid"])
-@pytest.mark.parametrize("language", LANGUAGES)
+@of_languages
 def test_what_a_page_is_about_finds_it(
     module_db: Database, manual: dict[str, list[Page]], corpora: dict[str, str], language: str, mode: str
 ) -> None:
@@ -144,6 +157,7 @@ def test_what_a_page_is_about_finds_it(
     assert recall(module_db, corpora[language], questions, mode) >= 0.8
 
 
+@pytest.mark.slow
 def test_traditional_questions_find_simplified_pages(
     module_db: Database, manual: dict[str, list[Page]], corpora: dict[str, str]
 ) -> None:
@@ -153,7 +167,7 @@ def test_traditional_questions_find_simplified_pages(
     assert recall(module_db, corpora["zh_CN"], questions, "bm25") >= 0.8
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@of_languages
 def test_the_order_of_the_pages_says_nothing(module_db: Database, manual: dict[str, list[Page]], language: str) -> None:
     few = sorted(manual[language], key=lambda page: len(page.content))[:4]
     plans: list[Any] = []

@@ -59,6 +59,7 @@ def test_a_small_corpus_has_the_relations_of_age_alone_and_none_without_its_grap
     assert counts == [0, 25 if POSTGRES == "17" else 41, 0, 0]
 
 
+@pytest.mark.slow
 def test_repair_of_many_corpora(many: tuple[Cluster, Database]) -> None:
     _, db = many
     diag = refused(db, "SELECT graphrag.repair()")
@@ -73,6 +74,7 @@ def test_repair_of_many_corpora(many: tuple[Cluster, Database]) -> None:
     assert broken(db) == []
 
 
+@pytest.mark.slow
 def test_a_dump_without_graphs_is_whole_after_repair(many: tuple[Cluster, Database]) -> None:
     cluster, db = many
     prints = "SELECT c.name, graphrag.fingerprint(c.name) FROM graphrag.corpora c ORDER BY 1"

@@ -58,6 +58,7 @@ def test_upgrade_head_takes_over_an_extension_that_is_there(db: Database) -> Non
     assert db.execute("SELECT content FROM graphrag.documents").fetchall() == [("kept",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "revision"), [(version, f"{n:04}") for n, version in enumerate(RELEASED, 1)])
 def test_upgrade_head_updates_an_extension_of_a_released_version(
     empty_db: Database, version: str, revision: str

@@ -37,6 +37,7 @@ def corpus(request: pytest.FixtureRequest, module_db: Database) -> str:
     return name
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("mode", ["local", "graph_local"])
 @pytest.mark.parametrize("question", ASKED)
 def test_a_question_finds_entities_by_words_of_their_names(

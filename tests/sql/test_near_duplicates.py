@@ -41,6 +41,7 @@ def corpus(module_db: Database) -> str:
     return name
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("mode", MODES)
 def test_the_first_ranks_hold_one_of_near_duplicates(module_db: Database, corpus: str, mode: str) -> None:
     results = search(module_db, QUERY, corpus, mode, top_k=1000)
@@ -57,6 +58,7 @@ def test_the_first_ranks_hold_one_of_near_duplicates(module_db: Database, corpus
     assert not any("twins" in row["explain"] or "twin_of" in row["explain"] for row in in_place)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("mode", MODES)
 def test_an_answer_of_more_rows_begins_with_that_of_fewer(module_db: Database, corpus: str, mode: str) -> None:
     whole = search(module_db, QUERY, corpus, mode, top_k=1000)
@@ -69,6 +71,7 @@ def test_an_answer_of_more_rows_begins_with_that_of_fewer(module_db: Database, c
     assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.slow
 def test_more_copies_than_rows_are_read_at_first_leave_the_first_ranks_full(module_db: Database) -> None:
     name = searched_corpus(module_db)
     for number in range(70):

@@ -79,6 +79,7 @@ def touched(db: Database) -> Iterator[dict[str, float]]:
         db.execute("SET auto_explain.log_min_duration = -1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [False, True], ids=["of one document", "of other corpora"])
 def test_indexing_reads_what_it_must_with_old_statistics(fresh_db: Database, again: bool) -> None:
     db = fresh_db

@@ -240,6 +240,7 @@ def differences(left: Any, right: Any, *place: Any) -> Iterator[tuple[Any, ...]]
         yield (*place, left, right)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("corpus", "threshold"), MOVED, indirect=["corpus"])
 def test_an_answer_does_not_depend_on_what_a_session_remembers(
     session: Callable[..., Connection], cold: Callable[[str], Connection], corpus: str, threshold: str
@@ -253,6 +254,7 @@ def test_an_answer_does_not_depend_on_what_a_session_remembers(
     assert_same(answers(warm, corpus), expected)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("corpus", "threshold"), MOVED, indirect=["corpus"])
 def test_an_answer_does_not_depend_on_how_a_restriction_is_said(
     module_db: Database,
@@ -287,6 +289,7 @@ def test_a_part_is_answered_alike_however_large_the_rest_is(session: Callable[..
     assert_same(answers(session("vectors of the whole"), corpus, even), expected)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("threshold", ["as shipped", "graph"])
 def test_deleted_documents_count_no_more_before_a_worker_has_removed_them(
     session: Callable[..., Connection], cold: Callable[[str], Connection], corpus: str, threshold: str

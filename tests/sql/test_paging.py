@@ -38,6 +38,7 @@ def corpus(module_db: Database) -> str:
     return name
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("mode", MODES)
 def test_an_answer_of_more_rows_begins_with_that_of_fewer(module_db: Database, corpus: str, mode: str) -> None:
     whole = search(module_db, QUERY, corpus, mode, top_k=1000)

@@ -62,6 +62,7 @@ def attached(db: Database) -> None:
     index(db)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("statement", "expected"), CHANGES.items())
 def test_rows_of_partitions_are_followed(db: Database, statement: str, expected: set[tuple[str, str, str]]) -> None:
     attached(db)
@@ -75,6 +76,7 @@ def test_rows_of_partitions_are_followed(db: Database, statement: str, expected:
     assert rows(db, "SELECT * FROM graphrag.check('default')") == []
 
 
+@pytest.mark.slow
 def test_they_are_followed_after_dump_and_restore(db: Database, shared_cluster: Cluster) -> None:
     if beside.IS_BESIDE:
         pytest.skip("what a dump is restored into has the objects of the first host")

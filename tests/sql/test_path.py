@@ -65,6 +65,7 @@ def won(row: dict[str, Any]) -> set[frozenset[str]]:
     return {frozenset((edge["source"], edge["target"])) for edge in row["explain"]["path"]["edges"]}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 def test_overwatch_3_is_found_over_the_edge_of_who_watches_it(module_db: Database, corpus: str, weighting: str) -> None:
     result = asked(
@@ -247,6 +248,7 @@ def test_a_reader_under_row_level_security_walks_only_what_he_may_see(module_db:
     assert results
 
 
+@pytest.mark.slow
 def test_the_last_chunk_of_a_hub_is_found_as_the_first_is(module_db: Database) -> None:
     # More chunks than are read for a hub, which mention it alike: the order of their keys decides which.
     name = searched_corpus(module_db, communities=False)

@@ -190,6 +190,7 @@ def test_a_session_that_works_and_searches_has_one_thread(module_db: Database, c
         assert len(list(Path(f"/proc/{session.info.backend_pid}/task").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_no_snapshot_is_held_during_the_slow_part(module_db: Database, corpus: str) -> None:
     put(module_db, corpus, "long", long_text())
     worker_session = worker(module_db.url)
@@ -272,6 +273,7 @@ def test_drop_corpus_and_a_worker_that_writes_do_not_deadlock(module_db: Databas
     assert rows(module_db, "SELECT FROM graphrag.corpora WHERE name = %s", name) == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "hold",
     [
@@ -427,6 +429,7 @@ def test_metadata_alone_is_no_work_and_counts_at_once(module_db: Database, corpu
     assert keys(search(module_db, "Ada", corpus, "bm25", filter={"seen": True})) == ["a"]
 
 
+@pytest.mark.slow
 def test_alter_corpus_indexes_anew_also_what_is_at_work(module_db: Database, corpus: str) -> None:
     put(module_db, corpus, "a", long_text(90))
     worker_session = worker(module_db.url)

@@ -69,6 +69,7 @@ def test_local_questions_are_drawn_from_documents_and_evaluate_takes_them(
     assert (row["questions"], row["without_evidence"], row["recall"]) == (3, 5, 1)
 
 
+@pytest.mark.slow
 def test_answers_are_what_ask_gives_and_the_judge_takes_them(
     module_db: Database, corpus: str, endpoint: Endpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

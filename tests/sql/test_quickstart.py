@@ -118,6 +118,7 @@ def before_questions(command: list[Any], environment: dict[str, str]) -> str:
     return "".join(lines)
 
 
+@pytest.mark.slow
 def test_quickstart_resumes_after_ctrl_c_and_a_kill_and_answers_in_every_mode(first_instance: dict[str, str]) -> None:
     instance = first_instance
     interrupted = stop_at_work(instance, signal.SIGINT)
@@ -163,6 +164,7 @@ def test_quickstart_resumes_after_ctrl_c_and_a_kill_and_answers_in_every_mode(fi
         assert connection.execute(INDEXED).fetchall() == ready, "nothing is done twice"
 
 
+@pytest.mark.slow
 def test_quickstart_beside_a_database_needs_neither_extension_nor_superuser(first_instance: dict[str, str]) -> None:
     instance = first_instance
     command = [QUICKSTART[0], "--beside", "indexes"]

@@ -166,10 +166,12 @@ def stopped(model: RealModel) -> Iterator[None]:
 # Extraction.
 
 
+@pytest.mark.slow
 def test_every_document_has_a_grounded_graph(module_db: Database, extracted: str) -> None:
     check_graph(module_db, extracted)
 
 
+@pytest.mark.slow
 def test_extraction_makes_few_calls_of_bounded_length(module_db: Database, extracted: str) -> None:
     made = [call for call in calls(module_db, extracted) if call[0] == "extract"]
     # A chunk each: asked, gleaned, and tried again, each a few times at most.
@@ -178,6 +180,7 @@ def test_extraction_makes_few_calls_of_bounded_length(module_db: Database, extra
     assert max(seconds for _, _, _, seconds, _ in made) < 120
 
 
+@pytest.mark.slow
 def test_a_schema_holds_whatever_the_model_says(module_db: Database, provider: str) -> None:
     schema = {"entities": {"person": {}, "machine": {"attributes": {"year": "integer"}}}}
     corpus = modelled(module_db, provider, extractor="llm", max_gleaning=0, entity_types=schema)
@@ -192,6 +195,7 @@ def test_a_schema_holds_whatever_the_model_says(module_db: Database, provider: s
     assert max(call[2] for call in calls(module_db, corpus)) <= LIMIT
 
 
+@pytest.mark.slow
 def test_a_restart_of_the_models_server_loses_no_document(module_db: Database, provider: str, model: RealModel) -> None:
     corpus = modelled(module_db, provider, SHORT, extractor="llm", max_gleaning=0)
     put(module_db, corpus, "bob", ROCKETS["bob"][1], "Bob Stone")
@@ -222,6 +226,7 @@ def test_a_model_that_still_loads_is_waited_for_and_what_it_writes_is_counted(mo
     assert 0.8 * written <= counted <= 1.05 * written
 
 
+@pytest.mark.slow
 def test_a_context_that_is_too_small_leaves_no_document_without_a_graph(module_db: Database) -> None:
     with RealModel(context=256) as server:
         name = provided(module_db, server)
@@ -243,6 +248,7 @@ def test_a_context_that_is_too_small_leaves_no_document_without_a_graph(module_d
 # Questions.
 
 
+@pytest.mark.slow
 def test_keywords_are_read_or_noun_phrases_serve(module_db: Database, asked: str) -> None:
     with bounded(module_db, 10):
         understood = understand(module_db, QUESTION, asked)
@@ -250,6 +256,7 @@ def test_keywords_are_read_or_noun_phrases_serve(module_db: Database, asked: str
 
 
 # Streams and conversations ask in hybrid, sessions at once and OpenAI's clients in bm25.
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy"])
 def test_every_mode_answers_or_extracts_in_its_time(module_db: Database, asked: str, mode: str) -> None:
     with bounded(module_db):
@@ -259,6 +266,7 @@ def test_every_mode_answers_or_extracts_in_its_time(module_db: Database, asked: 
     assert usage["calls"] >= 1
 
 
+@pytest.mark.slow
 def test_reports_are_bounded_and_there_is_one_whatever_the_model_says(module_db: Database, provider: str) -> None:
     # The model writes none that is whole, in 80 tokens neither: each takes it 20 ms.
     reports = {"roles": {"report": {"provider": provider, "model": "smollm2", **SHORT}}}
@@ -272,6 +280,7 @@ def test_reports_are_bounded_and_there_is_one_whatever_the_model_says(module_db:
     assert titles and all(title for (title,) in titles)
 
 
+@pytest.mark.slow
 def test_a_conversation_is_answered(module_db: Database, asked: str) -> None:
     history = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": "Bob Stone designed it."}]
     with bounded(module_db):
@@ -279,6 +288,7 @@ def test_a_conversation_is_answered(module_db: Database, asked: str) -> None:
     check_answer(module_db, asked, answer, citations)
 
 
+@pytest.mark.slow
 def test_a_stream_ends_in_its_time(module_db: Database, asked: str) -> None:
     with bounded(module_db):
         pieces = stream(module_db, "What does the Kestrel engine burn?", asked)
@@ -289,6 +299,7 @@ def test_a_stream_ends_in_its_time(module_db: Database, asked: str) -> None:
     assert usage["calls"] >= 1
 
 
+@pytest.mark.slow
 def test_a_question_has_its_deadline_when_the_model_is_slow(module_db: Database, model: RealModel) -> None:
     name = provided(module_db, model)
     corpus = modelled(module_db, name, {"timeout": 1}, answer_timeout=2)
@@ -307,6 +318,7 @@ def test_a_question_has_its_deadline_when_the_model_is_slow(module_db: Database,
 # Sessions.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
 def test_a_cancelled_question_frees_the_slot(module_db: Database, asked: str, model: RealModel, how: str) -> None:
     question = f"Write down all that you know of Acme Rockets, with every year ({how})."
@@ -318,6 +330,7 @@ def test_a_cancelled_question_frees_the_slot(module_db: Database, asked: str, mo
     assert session.finish() is not None
 
 
+@pytest.mark.slow
 def test_a_slot_is_free_while_the_prompt_is_read_without_settings_of_the_server(module_db: Database) -> None:
     """Whoever has learned that it is llama.cpp's asks for its progress, which tells it that nobody waits."""
     with RealModel(context=8192, ping=3600) as server:
@@ -334,6 +347,7 @@ def test_a_slot_is_free_while_the_prompt_is_read_without_settings_of_the_server(
         assert session.finish() is not None
 
 
+@pytest.mark.slow
 def test_a_closed_stream_frees_the_slot(module_db: Database, asked: str, model: RealModel) -> None:
     with psycopg.connect(module_db.url) as session, session.cursor() as cursor:
         sql = (
@@ -345,6 +359,7 @@ def test_a_closed_stream_frees_the_slot(module_db: Database, asked: str, model: 
             cursor.execute("CLOSE c")
 
 
+@pytest.mark.slow
 def test_a_cancelled_worker_frees_the_slots(module_db: Database, provider: str, model: RealModel) -> None:
     corpus = modelled(module_db, provider, extractor="llm")
     put_documents(module_db, corpus)
@@ -356,6 +371,7 @@ def test_a_cancelled_worker_frees_the_slots(module_db: Database, provider: str, 
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
 
 
+@pytest.mark.slow
 def test_two_sessions_are_answered_at_once(module_db: Database, asked: str) -> None:
     answers: list[tuple[str, Any]] = []
 
@@ -376,6 +392,7 @@ def test_two_sessions_are_answered_at_once(module_db: Database, asked: str) -> N
         check_answer(module_db, asked, answer, citations)
 
 
+@pytest.mark.slow
 def test_openai_s_clients_are_served(module_db: Database, asked: str) -> None:
     with (
         serving(module_db.url, corpus=asked) as server,

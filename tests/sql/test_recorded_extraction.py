@@ -133,6 +133,7 @@ def test_no_document_fails_and_what_was_recorded_is_found(
         assert (keywords, weight) == (["current editor is"], 1)
 
 
+@pytest.mark.slow
 def test_neither_order_nor_batches_nor_workers_show(module_db: Database, recorded: dict[str, Any], corpus: str) -> None:
     whole = canonical(module_db, corpus, QUESTIONS)
     backwards = ingested(module_db, recorded, recorded["documents"][::-1], step=11)

@@ -235,6 +235,7 @@ def test_a_worker_writes_new_documents_into_both_spaces(module_db: Database, end
         assert value(module_db, counts.format(kind) + of_corpus, corpus_id(module_db, corpus)) == count, kind
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["wrong_dimension", "nan", "server_error", "unauthorized"])
 def test_an_endpoint_that_fails_holds_up_neither_search_nor_documents_and_heals(
     module_db: Database, endpoint: Endpoint, kind: str
@@ -337,6 +338,7 @@ def test_the_vector_index_is_there_at_the_swap(module_db: Database, endpoint: En
     assert rows(module_db, indexes) == [(True,)]
 
 
+@pytest.mark.slow
 def test_a_worker_killed_amid_it_is_followed_by_one_that_goes_on(
     cluster: Callable[..., Cluster], endpoint: Endpoint
 ) -> None:

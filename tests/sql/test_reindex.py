@@ -83,7 +83,7 @@ def endpoint(module_db: Database) -> Iterator[Endpoint]:
         yield server
 
 
-@pytest.fixture(scope="module", params=["concepts", "model"])
+@pytest.fixture(scope="module", params=["concepts", pytest.param("model", marks=pytest.mark.slow)])
 def corpus(request: pytest.FixtureRequest, module_db: Database, endpoint: Endpoint) -> str:
     """A corpus with everything: curations, packed and unpacked items, a tombstone, a long document, described mentions."""
     options: dict[str, Any] = {"chunk_token_size": 50, "chunk_overlap": 10}
@@ -125,6 +125,7 @@ def whole(db: Database, corpus: str) -> tuple[list[tuple[Any, ...]], str, dict[s
     return wrong, value(db, "SELECT graphrag.fingerprint(%s)", corpus), kept(db, corpus)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("torn", TORN)
 def test_a_torn_index_is_made_again(module_db: Database, corpus: str, torn: str) -> None:
     before = whole(module_db, corpus)

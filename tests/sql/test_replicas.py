@@ -50,7 +50,7 @@ def servers(runtime: Runtime) -> Iterator[Servers]:
             cluster.close()
 
 
-@pytest.fixture(params=["server", "process"])
+@pytest.fixture(params=["server", pytest.param("process", marks=pytest.mark.slow)])
 def url(request: pytest.FixtureRequest, servers: Servers) -> Iterator[str]:
     """A database of the primary with documents, by its owner, on either host."""
     if request.param == "process":
@@ -103,6 +103,7 @@ def test_searches_go_to_one_replica_after_the_other_and_writes_to_the_primary(se
         assert rag.progress().indexed == len(STORIES) + 1
 
 
+@pytest.mark.slow
 def test_a_replica_that_is_behind_is_not_asked(servers: Servers, url: str) -> None:
     for replica in servers.replicas:
         with replica.connect() as connection:
@@ -127,6 +128,7 @@ def test_a_replica_that_is_behind_is_not_asked(servers: Servers, url: str) -> No
         assert sum(sessions(replica, url) for replica in servers.replicas) >= 1
 
 
+@pytest.mark.slow
 def test_replicas_that_fail_cost_time_alone(servers: Servers, url: str) -> None:
     with GraphRAG(url) as plain, GraphRAG(url, replicas=servers.urls(url)) as rag:
         expected = plain.search(QUESTION)
@@ -143,6 +145,7 @@ def test_replicas_that_fail_cost_time_alone(servers: Servers, url: str) -> None:
         )
 
 
+@pytest.mark.slow
 def test_errors_of_the_call_are_no_failures_of_a_replica(servers: Servers, url: str) -> None:
     with GraphRAG(url, replicas=servers.urls(url)) as rag, pytest.raises(psycopg.errors.InvalidParameterValue):
         rag.search(QUESTION, mode="nonsense")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import psycopg
+import pytest
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Cluster, Database
@@ -32,6 +33,7 @@ PUBLISHED = (
 )
 
 
+@pytest.mark.slow
 def test_repair_indexes_what_a_subscription_brought(cluster: Callable[..., Cluster]) -> None:
     own_cluster = cluster({"wal_level": "logical"})
     urls = [own_cluster.create_database(name) for name in ("publisher", "subscriber")]

@@ -63,6 +63,7 @@ def without_documents(portrait: dict[str, Any]) -> dict[str, Any]:
     return {name: part for name, part in portrait.items() if name != "documents"}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode not in ("graph_global", "drift")])
 def test_no_mode_finds_it_before_or_after_a_worker_has_run(module_db: Database, mode: str) -> None:
     corpus = stories(module_db)
@@ -197,6 +198,7 @@ def test_what_a_worker_has_at_hand_is_not_written(module_db: Database) -> None:
     assert violations(module_db, corpus) == []
 
 
+@pytest.mark.slow
 def test_repair_finds_what_came_past_the_triggers(module_db: Database) -> None:
     corpus = stories(module_db)
     work(module_db)

@@ -41,6 +41,7 @@ def attributes(db: Database) -> dict[str, object]:
     return dict(rows.fetchall())
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("change", "attribute", "value"),
     [
@@ -125,6 +126,7 @@ def fingerprint(db: Database) -> str:
     return str(value(db, "SELECT graphrag.fingerprint('default')"))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "others",
     [["shop.plants"], ["shop.machines", "shop.certificates"], ["shop.persons", "shop.machines", "shop.certificates"]],
@@ -164,6 +166,7 @@ def test_who_detaches_a_table_to_which_relationships_lead_is_told(db: Database) 
     ]
 
 
+@pytest.mark.slow
 def test_a_clone_to_which_the_tables_are_attached_is_as_the_first(db: Database) -> None:
     attach(db)
     warnings: list[str] = []

@@ -80,6 +80,7 @@ def test_a_walk_from_any_name_is_that_from_the_row(shop: Database, name: str) ->
     assert neighbors(shop, name) == around
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "content",
     [

@@ -77,6 +77,7 @@ def warm(db: Database) -> Iterator[tuple[psycopg.Connection[Any], list[str]]]:
         yield session, before
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_that_no_worker_has_seen_is_in_the_next_answer(works: Database, change: str) -> None:
     with warm(works) as (session, before):
@@ -117,6 +118,7 @@ def test_changes_of_one_transaction_are_told_apart(works: Database) -> None:
         assert len({str(found) for found in (before, ninth, second)}) == 3
 
 
+@pytest.mark.slow
 def test_a_prepared_transaction_is_seen_when_it_is_committed(cluster: Callable[..., Cluster]) -> None:
     """The session itself made the change: what it cached then is none of what it reads afterwards, until it is again."""
     own = cluster({"max_prepared_transactions": "2"})
@@ -137,6 +139,7 @@ def test_a_prepared_transaction_is_seen_when_it_is_committed(cluster: Callable[.
                 assert after == new_answers(session) == (before if end == "ROLLBACK" else changed)
 
 
+@pytest.mark.slow
 def test_another_session_sees_a_change_when_it_is_committed(works: Database) -> None:
     with warm(works) as (session, before), psycopg.connect(works.url) as writer:
         writer.execute("UPDATE works.models SET maker = 9 WHERE id = 1")
@@ -155,6 +158,7 @@ def test_another_session_sees_a_change_when_it_is_committed(works: Database) -> 
             index(works)
 
 
+@pytest.mark.slow
 def test_more_changes_than_a_session_looks_at_are_seen(works: Database) -> None:
     with warm(works) as (session, before):
         session.execute("BEGIN")
@@ -183,6 +187,7 @@ def test_what_one_role_read_another_does_not_see(works: Database) -> None:
         assert answers(session) == allowed
 
 
+@pytest.mark.slow
 def test_an_answer_is_the_same_where_a_session_drops_what_it_knows(works: Database) -> None:
     with warm(works) as (session, before):
         session.execute(

@@ -54,6 +54,7 @@ def empty(module_db: Database) -> str:
     return searched_corpus(module_db)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_the_document_that_answers_comes_first_and_explain_says_through_what(
     module_db: Database, corpus: str, mode: str
@@ -154,6 +155,7 @@ HARD_QUERIES = {
 }
 
 
+@pytest.mark.sample(27)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("query", HARD_QUERIES.values(), ids=HARD_QUERIES)
 def test_no_query_text_is_an_error(module_db: Database, corpus: str, mode: str, query: str) -> None:
@@ -170,6 +172,7 @@ def test_a_query_of_nothing_finds_nothing(module_db: Database, corpus: str, mode
     assert search(module_db, query, corpus, mode) == []
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_query_as_long_as_may_be_is_answered(module_db: Database, corpus: str, mode: str) -> None:
     text = " ".join(f"word{n}" for n in range(1_200))[:8_178] + " Enigma rotors"
@@ -227,6 +230,7 @@ def test_equal_scores_are_ordered_by_source_key_then_ordinal(module_db: Database
         assert [r["chunk_id"] for r in fewer] == [r["chunk_id"] for r in results[:top_k]]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_search_works_in_a_read_only_transaction_and_changes_nothing(
     module_db: Database, corpus: str, mode: str

@@ -38,6 +38,7 @@ def indexed(module_db: Database, corpus: str) -> str:
     return corpus
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("given", "allowed"),
@@ -144,6 +145,7 @@ def reader(module_db: Database) -> Iterator[psycopg.Connection[Any]]:
 VISIBLE = {f"{n:03}" for n in range(COUNT - RARE, COUNT)}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_under_row_level_security_a_reader_sees_all_visible_documents_and_no_other(
     secured: str, reader: psycopg.Connection[Any], mode: str
@@ -188,6 +190,7 @@ def test_under_row_level_security_a_reader_without_any_visible_document_gets_not
         assert search(module_db, QUERY, other, mode) != [], mode
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mode", MODES)
 def test_documents_deleted_before_a_worker_ran_take_no_places(module_db: Database, mode: str) -> None:
     name = searched_corpus(module_db)

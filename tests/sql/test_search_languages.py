@@ -22,6 +22,7 @@ CHINESE = {
 }
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("texts", "query", "wanted"),

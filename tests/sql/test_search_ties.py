@@ -47,6 +47,7 @@ def _without_ids(explained: Any) -> Any:
     return re.sub(r"(entity|relationship) \d+", r"\1", explained) if isinstance(explained, str) else explained
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("mode", "options"),
     [*((mode, "{}") for mode in MODES), *((mode, '{"profile": "paper"}') for mode in ("local", "global", "hybrid"))],
@@ -64,6 +65,7 @@ def test_two_orders_of_ingestion_give_the_same_results(
     assert [_without_ids(row[3]) for row in first] == [_without_ids(row[3]) for row in second]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", ["local", "global", "hybrid", "mix"])
 def test_two_orders_of_ingestion_give_the_same_context(
     module_db: Database, corpora: tuple[str, str], mode: str

@@ -163,6 +163,7 @@ def _truncate(db: Database, corpus: str) -> None:
     put_all(db, corpus, STORIES)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "change",
     [_update, _update_and_work, _delete, _number_anew, _rename, _forget, _repair, _cut_anew, _truncate],
@@ -179,6 +180,7 @@ def test_a_change_between_the_steps_leaves_what_the_documents_say(
     assert canonical(module_db, corpus) == whole
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "change", [_update, _number_anew, _rename, _forget, _cut_anew], ids=lambda change: change.__name__[1:]
 )

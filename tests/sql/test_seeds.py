@@ -47,6 +47,7 @@ def gains(db: Database, corpus: str, key: str, **arguments: Any) -> list[str]:
     return sorted((name for name in gained if gained[name] > 0), key=lambda name: -gained[name])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("day", "wanted"),
     [

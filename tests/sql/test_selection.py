@@ -44,6 +44,7 @@ def corpus(module_db: Database, module_endpoint: Endpoint) -> str:
     return name
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("mode", MODES)
 def test_what_the_model_names_comes_first_in_every_mode(
     module_db: Database, corpus: str, module_endpoint: Endpoint, mode: str

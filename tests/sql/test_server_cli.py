@@ -150,6 +150,7 @@ def test_databases_without_the_extension_are_as_in_any_server(checkout: Checkout
         connection.execute("DROP TABLE ordinary")
 
 
+@pytest.mark.slow
 def test_up_installs_changed_sources_without_a_restart(checkout: Checkout) -> None:
     pid = checkout.postmaster()
     (checkout.folder / "python/pg_graphrag/new_module.py").write_text('ANSWER = "new"\n')
@@ -175,6 +176,7 @@ def test_down_stops_and_keeps_the_data(checkout: Checkout) -> None:
         assert connection.execute("SELECT value FROM kept").fetchone() == (42,)
 
 
+@pytest.mark.slow
 def test_the_first_up_after_a_kill_starts_the_server(checkout: Checkout) -> None:
     checkout.run("up")
     (pid_file,) = Path(checkout.where("folder")).glob("root-*/srv/pg_graphrag/data/postmaster.pid")
@@ -216,6 +218,7 @@ def test_a_taken_port_is_left_to_its_owner(checkout: Checkout) -> None:
             assert connection.info.port != taken
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("torn", ["", "2", "99999", "12 34", "port"])
 def test_a_torn_number_of_the_port_is_replaced(checkout: Checkout, torn: str) -> None:
     port = Path(checkout.where("folder"), "port")
@@ -230,6 +233,7 @@ def test_an_unknown_command_shows_the_usage(checkout: Checkout) -> None:
     assert "usage: bin/graphrag-server" in checkout.run("sideways", code=2)
 
 
+@pytest.mark.slow
 def test_two_checkouts_do_not_collide_and_an_interrupted_up_recovers(
     checkout: Checkout, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -250,6 +254,7 @@ def test_two_checkouts_do_not_collide_and_an_interrupted_up_recovers(
         other.remove()
 
 
+@pytest.mark.slow
 def test_the_cluster_moves_along_when_the_base_changes(checkout: Checkout, tmp_path: Path) -> None:
     with checkout.connect() as connection:
         connection.execute("CREATE TABLE moved AS SELECT 'here' AS value")

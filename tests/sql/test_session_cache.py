@@ -93,7 +93,7 @@ def described_corpus(db: Connection, endpoint: Endpoint) -> str:
     return fill(db, searched_corpus(db, extractor="llm", max_gleaning=0, llm={"roles": {"extract": model}}))
 
 
-@pytest.fixture(scope="module", params=["nlp", "llm"])
+@pytest.fixture(scope="module", params=["nlp", pytest.param("llm", marks=pytest.mark.slow)])
 def corpus(request: pytest.FixtureRequest, module_db: Database, endpoint: Endpoint) -> str:
     """A corpus that the tests change, one after the other."""
     return (
@@ -189,6 +189,7 @@ def test_what_is_cached_changes_no_result(reader: Connection, corpus: str) -> No
     assert results(reader, corpus, ASKED) == expected
 
 
+@pytest.mark.slow
 def test_a_graph_cached_without_its_texts_changes_no_result(module_db: Database, corpus: str) -> None:
     with session(module_db) as reader:
         expected = uncached(reader, corpus, ASKED)
@@ -227,6 +228,7 @@ def test_deleted_documents_leave_their_places_to_others_in_a_cached_graph(module
         assert after == uncached(reader, corpus, asked) != before
 
 
+@pytest.mark.slow
 def test_a_part_of_a_graph_is_the_same_from_the_tables_and_from_its_topology(module_db: Database, corpus: str) -> None:
     asked = [
         (mode, {"even": even}, *words, {})
@@ -300,6 +302,7 @@ def test_a_session_sees_what_another_changes(module_db: Database, reader: Connec
         result.append(expected)
 
 
+@pytest.mark.slow
 def test_a_session_sees_what_people_change(module_db: Database, reader: Connection, corpus: str) -> None:
     result = [warm(reader, corpus)]
     for change in (

@@ -134,6 +134,7 @@ def worked(worker: Connection, corpus: str) -> list[str]:
     return files(worker)
 
 
+@pytest.mark.slow
 def test_a_worker_makes_the_files_of_a_corpus_of_which_much_is_new(fresh_db: Database) -> None:
     name = searched_corpus(fresh_db)
     with session(fresh_db) as worker:
@@ -155,6 +156,7 @@ def test_a_worker_makes_the_files_of_a_corpus_of_which_much_is_new(fresh_db: Dat
         assert set(made_anew) <= set(files(fresh_db))
 
 
+@pytest.mark.slow
 def test_a_worker_makes_files_anew_where_sessions_ask_for_them(fresh_db: Database, corpus: str) -> None:
     with session(fresh_db) as first, session(fresh_db) as worker:
         answers(first, corpus)
@@ -245,6 +247,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_torn_file_is_made_anew(fresh_db: Database, corpus: str, damage: str) -> None:
     expected = uncached(fresh_db, corpus)
@@ -269,6 +272,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("foreign", FOREIGN)
 def test_what_is_not_the_servers_alone_is_not_mapped_but_replaced(
     fresh_db: Database, corpus: str, foreign: str
@@ -329,6 +333,7 @@ def test_a_transaction_sees_its_own_changes_and_no_file(fresh_db: Database, corp
         assert files(fresh_db) == made
 
 
+@pytest.mark.slow
 def test_an_older_snapshot_takes_no_newer_file_and_replaces_none(fresh_db: Database, corpus: str) -> None:
     expected = uncached(fresh_db, corpus)
     with session(fresh_db) as older, session(fresh_db) as newer:
@@ -364,6 +369,7 @@ def test_a_disk_that_is_full_fails_no_search_and_leaves_nothing(fresh_db: Databa
         assert answers(first, corpus) == expected and mapped(first) == KINDS
 
 
+@pytest.mark.slow
 def test_a_file_is_not_written_again_within_seconds(fresh_db: Database, corpus: str) -> None:
     with session(fresh_db) as first:
         answers(first, corpus)
@@ -375,6 +381,7 @@ def test_a_file_is_not_written_again_within_seconds(fresh_db: Database, corpus: 
         assert mapped(first) == [] and files(fresh_db) == made
 
 
+@pytest.mark.slow
 def test_two_sessions_that_write_at_once_have_one_file_each_kind(fresh_db: Database, corpus: str) -> None:
     expected = uncached(fresh_db, corpus)
     found: list[Any] = []
@@ -428,6 +435,7 @@ def test_the_next_writer_removes_files_of_dropped_databases(fresh_db: Database, 
     assert not value(fresh_db, "SELECT count(*) FROM pg_ls_dir('pg_stat_tmp') f WHERE f ~ '^pg_graphrag_1_2_'")
 
 
+@pytest.mark.slow
 def test_a_server_that_crashed_uses_no_file_of_before(cluster: Callable[..., Cluster]) -> None:
     server = cluster({"synchronous_commit": "off"})
     url = server.create_database("docs")
@@ -450,6 +458,7 @@ def test_a_server_that_crashed_uses_no_file_of_before(cluster: Callable[..., Clu
         assert not set(before) & set(files(db))
 
 
+@pytest.mark.slow
 def test_a_standby_has_files_of_its_own(cluster: Callable[..., Cluster]) -> None:
     primary = cluster({"max_wal_senders": "4", "wal_level": "replica"})
     url = primary.create_database("docs")

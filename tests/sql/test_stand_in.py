@@ -62,6 +62,7 @@ def spoiling(reply: str) -> Any:
     return lambda messages: reply if "compiler" in text_of(messages) else knows(messages)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
@@ -267,6 +268,7 @@ GROUNDED = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("language", GROUNDED)
 @pytest.mark.parametrize("grounding", ["strict", "marked", "off"])
 def test_names_that_do_not_stand_in_the_text_are_left_out_marked_or_let_be(

@@ -179,6 +179,7 @@ def test_a_removal_that_waits_is_left_out_on_a_standby_too(pair: Pair) -> None:
 
 
 # Last: the documents are changed.
+@pytest.mark.slow
 def test_a_base_backup_goes_on_by_itself(pair: Pair, cluster: Callable[..., Cluster]) -> None:
     put(pair.source, "default", "waits", "Mary Somerville taught Ada Lovelace.")
     backup = cluster(backup_of=pair.primary)

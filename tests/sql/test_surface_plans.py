@@ -184,7 +184,11 @@ NO_STATISTICS = (
 # Of a reader's statements row-level security adds to the owner's; with good statistics these are planned alike.
 @pytest.mark.parametrize(
     ("statistics", "roles"),
-    [("none", ("", READER)), ("of a tenth", (READER,)), ("of all", ("",))],
+    [
+        pytest.param("none", ("", READER), marks=pytest.mark.slow),
+        ("of a tenth", (READER,)),
+        pytest.param("of all", ("",), marks=pytest.mark.slow),
+    ],
     ids=["none", "of a tenth", "of all"],
 )
 def test_what_users_call_reads_no_more_than_a_multiple_of_its_tables(
@@ -246,6 +250,7 @@ BAD = (
 )
 
 
+@pytest.mark.slow
 def test_a_bad_plan_of_a_new_function_or_view_is_seen(
     shared_cluster: Cluster | Server, filled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def corpora(module_db: Database) -> dict[str, str]:
     return names
 
 
+@pytest.mark.sample(48)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("language", TEXTS)
 def test_a_question_in_ordinary_words_finds_its_text(

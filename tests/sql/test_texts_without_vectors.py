@@ -46,6 +46,7 @@ def heal(db: psycopg.Connection[Any], endpoint: Endpoint, corpus: str) -> None:
     assert_lacking(db, corpus)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
@@ -157,6 +158,7 @@ def test_reports_of_which_the_endpoint_has_no_vector_hold_up_no_worker(module_db
     assert rows(module_db, "SELECT kind, last_error FROM graphrag.jobs WHERE corpus_id = %s", number) == []
 
 
+@pytest.mark.slow
 def test_a_dump_has_what_says_that_a_document_is_without_vectors(
     shared_cluster: Cluster, db: Database, endpoint: Endpoint
 ) -> None:

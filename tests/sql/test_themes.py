@@ -415,6 +415,7 @@ ModelHabits(db, load(db, "{}"), "m").read(1000, 11)
 $$"""
 
 
+@pytest.mark.slow
 def test_texts_in_no_community_are_one_batch_more_and_the_nearest_are_read(
     module_db: Database, module_endpoint: Endpoint
 ) -> None:
@@ -460,6 +461,7 @@ def test_a_question_that_names_something_in_other_words_has_a_target(
     assert set(keys(search(module_db, question, worlds, "lazy", top_k=2))) <= pair
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("mode", "read"), [("graph_global", "map"), ("drift", "primer"), ("lazy", "map")])
 def test_a_model_that_reads_slowly_is_given_what_it_reads_in_time(
     module_db: Database, module_endpoint: Endpoint, mode: str, read: str

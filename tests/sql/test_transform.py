@@ -84,6 +84,7 @@ def transformed(db: Any, corpus: str, mode: str, kind: str, **arguments: Any) ->
     return search(db, asked, corpus, mode, options={"transform": kind}, **arguments)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_mode_finds_what_the_made_over_query_asks_for(

@@ -187,6 +187,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("condition", [OPEN, "true", "false"], ids=["part", "all", "none"])
 def test_who_connects_as_a_reader_sees_the_same_in_views(hosts: Hosts, module_db: Database, condition: str) -> None:
     """Without a process: by SQL alone."""
@@ -226,6 +227,7 @@ def test_the_queue_does_the_same_with_changes(hosts: Hosts) -> None:
     assert changed[-1] == []
 
 
+@pytest.mark.slow
 def test_options_of_a_corpus_that_says_nothing_of_cypher_change_on_either_host(hosts: Hosts) -> None:
     for host in hosts:
         with GraphRAG(host.url, "altered") as rag:
@@ -238,6 +240,7 @@ def test_options_of_a_corpus_that_says_nothing_of_cypher_change_on_either_host(h
             rag.drop_corpus()
 
 
+@pytest.mark.slow
 def test_curations_and_their_end_make_the_same_graph(hosts: Hosts) -> None:
     def curate(rag: GraphRAG) -> Any:
         calls = [
@@ -333,6 +336,7 @@ def notes_of(host: Host, db: Database, app: str) -> Iterator[psycopg.Connection[
             rag.drop_corpus()
 
 
+@pytest.mark.slow
 def test_an_attached_table_of_another_role_feeds_its_corpus(hosts: Hosts, module_db: Database) -> None:
     documents = []
     with role_of_both(module_db, hosts[1].url, "LOGIN PASSWORD 'x'") as app:

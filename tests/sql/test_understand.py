@@ -54,6 +54,7 @@ def test_an_empty_question_asks_for_nothing(
     assert endpoint.count() == 0
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "kind",
     [

@@ -74,6 +74,7 @@ def assert_is_brute_force(
         assert right >= 0.95 * len(results)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("top_k", [1, 7, 60, 1000])
 def test_without_an_index_the_nearest_are_exactly_those_of_brute_force(

@@ -109,6 +109,7 @@ def test_listeners_hear_of_documents_of_a_corpus_that_notifies(module_db: Databa
     assert not list(other.notifies(timeout=0.1))
 
 
+@pytest.mark.slow
 def test_a_full_queue_of_notifications_costs_the_notifications_alone(cluster: Callable[..., Cluster]) -> None:
     own = cluster({"max_notify_queue_pages": "64"})
     own.create_database("notifying", "template0")

@@ -46,6 +46,7 @@ def test_a_warm_session_holds_what_it_may_keep_of_the_corpus(session: Connection
     assert (later["graph"], later["vectors"]) == (cached["graph"], cached["vectors"])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_warm_session_finds_the_same(module_db: Database, session: Connection, corpus: str, mode: str) -> None:
     session.execute("SELECT graphrag.warm(%s)", [corpus])
@@ -104,6 +105,7 @@ def loaded(db: Connection) -> set[str]:
     return set(value(db, "SELECT current_setting('test.loaded')").split())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("language", "content", "there"),
     [

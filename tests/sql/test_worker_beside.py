@@ -80,6 +80,7 @@ def count(url: str, what: str) -> int:
     return int(row[0])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("number", "concurrency"), [(signal.SIGTERM, "1"), (signal.SIGINT, "2")], ids=["SIGTERM", "SIGINT"]
 )
@@ -166,6 +167,7 @@ def test_a_worker_that_is_killed_is_replaced(plain: str, start: Start) -> None:
     assert process.stderr.read().count("was ended by signal 9; another takes its place") == concurrency
 
 
+@pytest.mark.slow
 def test_a_session_that_waits_for_its_process_is_not_idle_for_too_long(plain: str, start: Start) -> None:
     with psycopg.connect(plain, autocommit=True) as connection, GraphRAG(plain, "timeouts") as rag:
         rag.create_corpus(communities=False)

@@ -64,6 +64,7 @@ def stopped_in_the_slow_part(db: Database, corpus: str, url: str, *before: str) 
     return worker_session
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
 def test_a_worker_interrupted_in_the_slow_part_ends_there_and_its_leases_are_void(
     module_db: Database, corpus: str, undisturbed: Any, how: str
@@ -135,6 +136,7 @@ $body$
 """
 
 
+@pytest.mark.slow
 def test_cancels_before_any_statement_leave_no_lease_no_lock_and_no_setting(db: Database) -> None:
     name = new_corpus(db)
     put_all(db, name, {"ada": STORIES["ada"]})

@@ -47,6 +47,7 @@ def embedder(engine: str) -> Embedder:
 NEAR = {"float32": 0.9999, "bfloat16": 0.9999, "int8": 0.985}
 
 
+@pytest.mark.sample(1)
 def test_vectors_are_near_sentence_transformers(embedder: Embedder, engine: str) -> None:
     if not REFERENCE.exists():
         pytest.skip(f"no reference vectors in {REFERENCE}")
@@ -57,6 +58,7 @@ def test_vectors_are_near_sentence_transformers(embedder: Embedder, engine: str)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.sample(1)
 def test_vectors_are_near_those_of_questions(embedder: Embedder, engine: str) -> None:
     cosines = (embedder.embed(texts()) * local_embedder(embedder.model).embed(texts())).sum(axis=1)
     assert cosines.min() >= NEAR[engine]
@@ -84,6 +86,7 @@ def test_the_processor_decides(
         document_embedder.lacks.cache_clear()
 
 
+@pytest.mark.sample(1)
 def test_a_vector_is_the_same_bits_in_any_batch(embedder: Embedder) -> None:
     vectors = embedder.embed(texts())
     order = random.Random(1).sample(range(len(texts())), len(texts()))

@@ -69,6 +69,7 @@ def test_all_columns_of_a_resample_see_the_same_questions() -> None:
     assert drawn[:, 1] - drawn[:, 0] == pytest.approx(0.25)
 
 
+@pytest.mark.slow
 def test_many_questions_are_drawn_in_parts() -> None:
     drawn = np.asarray(bootstrap.means([[1.0]] * 3001, seed=0))
     assert drawn.shape == (bootstrap.RESAMPLES, 1)

@@ -136,6 +136,7 @@ def _seconds(read: Callable[[str], Any], text: str) -> float:
     return time.process_time() - started
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("reader", READERS)
 def test_four_times_the_text_takes_four_times_as_long(reader: str) -> None:
     read = READERS[reader]

@@ -92,6 +92,7 @@ def test_emoji_are_embedded_without_nan(embedder: Embedder) -> None:
     assert np.isfinite(embedder.embed(["🎉", "👩‍👩‍👧" * 500, "🎉 party"])).all()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("repeated", "end"),
     [

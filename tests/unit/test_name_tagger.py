@@ -83,6 +83,7 @@ def random_texts(seed: int, count: int) -> Iterator[str]:
         yield "".join(choose.choices(CHARACTERS, k=choose.randint(0, 120)))
 
 
+@pytest.mark.sample(1)
 def test_plain_names_are_read_with_their_types(embedder: Embedder) -> None:
     _, names = tagged(embedder, TEXTS)
     assert spelled(TEXTS[0], names[0]).keys() >= {"Bob Stone", "Acme Rockets", "Oslo"}
@@ -187,6 +188,7 @@ def test_a_wrapped_sentence_is_not_taken_for_items(text: str) -> None:
     assert beginnings(text)[1:] == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("model", [E5.model, MiniLM.model])
 def test_names_are_the_same_whatever_is_read_beside_a_text(model: str, engine: str) -> None:
@@ -209,6 +211,7 @@ def test_tokens_lie_in_the_text_as_given_where_it_has_invisible_characters(embed
     assert spelled_out == [part.replace("\u200b", "").replace("\u00ad", "") for part in in_marked]
 
 
+@pytest.mark.sample(1)
 def test_vectors_have_the_bits_that_they_have_without_names(embedder: Embedder) -> None:
     for text in TEXTS:
         assert np.array_equal(tagged(embedder, [text])[0], embedder.embed([text])), text
@@ -222,6 +225,7 @@ def test_names_lie_where_they_stand_among_invisible_characters(embedder: Embedde
     assert [text[name.start : name.end] for name in names] == ["Bob\u00ad Stone", "Acme\u200b Rockets"]
 
 
+@pytest.mark.sample(1)
 def test_what_is_behind_the_last_token_has_no_name(embedder: Embedder) -> None:
     text = "Bob Stone wrote. " * 400
     _, [names] = tagged(embedder, [text])

@@ -41,6 +41,7 @@ def made(nodes: int, groups: int) -> tuple[Any, Groups]:
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("nodes", [1, 2, 30, 300])
 def test_a_graph_is_drawn_and_its_names_do_not_overlap(
     tmp_path: Path, nodes: int, monkeypatch: pytest.MonkeyPatch
@@ -148,6 +149,7 @@ def test_a_page_is_one_file_whose_data_end_no_script(tmp_path: Path) -> None:
     assert {node["name"] for node in json.loads(data)["nodes"]} == {f"{name} </script> 日本" for name in graph}
 
 
+@pytest.mark.slow
 @pytest.mark.chromium
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 def test_a_page_is_searched_moved_and_read_in_a_browser(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ LONG = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", LONG)
 def test_a_long_file_is_read_in_time_by_its_length(tmp_path: Path, name: str) -> None:
     with IsolatedReader(ReadOptions(), seconds=60) as reader:

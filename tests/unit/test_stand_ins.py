@@ -15,6 +15,7 @@ from pg_graphrag.ground.numeric import np
 """
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "script",
     [

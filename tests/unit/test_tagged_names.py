@@ -89,6 +89,7 @@ def test_a_place_of_japanese_text_may_begin_as_a_chinese_preposition() -> None:
     assert [item.name for item in concepts_of(text, [TaggedName(0, 3, "place", 0.9)])] == ["在田町"]
 
 
+@pytest.mark.slow
 def test_the_end_of_a_long_name_is_found_at_once() -> None:
     for sign in (" ", "-", "("):
         text = "a" + sign * 20_000 + "b"

@@ -34,6 +34,7 @@ def _words_and_characters(draw: random.Random, words: list[str]) -> Iterator[str
             yield draw.choice(["，", "A", "3.14", " ", "C#", "か", "😀"])
 
 
+@pytest.mark.slow
 def test_sentences_are_cut_as_jieba_cuts_them_with_its_whole_dictionary(sentences: list[str]) -> None:
     whole = jieba.Tokenizer()
     whole.FREQ, whole.total = whole.gen_pfdict(whole.get_dict_file())

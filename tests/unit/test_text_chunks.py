@@ -105,6 +105,7 @@ def test_sizes_that_do_not_fit_are_refused(size: int, overlap: int) -> None:
     assert caught.value.hint
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", PATHOLOGICAL)
 def test_bad_input_is_cut_in_bounded_time(name: str) -> None:
     text = PATHOLOGICAL[name]

@@ -454,6 +454,7 @@ def test_a_question_without_a_noun_phrase_still_has_its_theme() -> None:
     assert keywords("What happened there?") == ([], ["What happened there?"])
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(
     "unit", ["x", "漢", "😀", "A", "A.", "'s ", "a-", "<b>&amp;</b>", "שלום ", "Ab ", "Ab of ", "x_"]
 )

@@ -8,6 +8,7 @@ from pg_graphrag.text.words import tagger
 HanoverTagger = pytest.importorskip("HanTa.HanoverTagger").HanoverTagger
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("model", "words"),
     [
@@ -31,6 +32,7 @@ def test_packed_as_hanta_has_it(
         assert [packed.analyze(word) for word in words] == [complete.analyze(word) for word in words]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("files", range(3))
 def test_what_was_not_written_to_its_end_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
@@ -53,6 +55,7 @@ def test_what_was_not_written_to_its_end_is_not_read(
     assert tagger.read_tagger(model).tag_word("indexes") == HanoverTagger(f"{model}.pgz").tag_word("indexes")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("model", tagger.MODELS)
 def test_unknown_words_are_what_hanta_says(model: str) -> None:
     own = tagger.read_tagger(model)

@@ -86,6 +86,7 @@ def test_tokens_of_one_character_share_its_span() -> None:
     assert set(offsets[1:-1]) == {(1, 2)}
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("unit", ["x", "X", "0f9A", ".", " ", "\n", "漢", "😀", "<b>"])
 def test_a_megabyte_without_a_break_takes_linear_time(name: str, unit: str) -> None:

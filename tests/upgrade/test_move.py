@@ -36,6 +36,7 @@ def contents(url: str, modes: dict[str, Any], *, with_graphs: bool) -> list[Any]
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", RELEASED)
 def test_a_corpus_of_a_released_version_is_the_same_on_the_other_host_and_back(
     shared_cluster: Cluster, empty_db: Database, version: str

@@ -91,6 +91,7 @@ def neighbors(db: Database, entity: str) -> list[dict[str, Any]]:
     return [row for (row,) in rows(db, "SELECT to_jsonb(n) FROM graphrag.neighbors(%s) n", entity)]
 
 
+@pytest.mark.slow
 def test_a_model_is_asked_for_a_database_of_the_version_before(old: Database) -> None:
     with Endpoint() as endpoint:
         endpoint.reply(reply)
@@ -102,6 +103,7 @@ def test_a_model_is_asked_for_a_database_of_the_version_before(old: Database) ->
     assert answer
 
 
+@pytest.mark.slow
 def test_open_sessions_go_over_with_an_update_and_the_work_that_waits_is_done(old: Database, db: Database) -> None:
     put_all(old, "default", {"wal": TEXTS["wal"], "gone": "Kim Park lives in Seoul."})
     work(old)
@@ -136,6 +138,7 @@ def fingerprint(db: Database) -> Any:
     return value(db, "SELECT graphrag.fingerprint('default')")
 
 
+@pytest.mark.slow
 def test_a_session_goes_back_with_an_update_that_is_rolled_back(old: Database) -> None:
     put_all(old, "default", TEXTS)
     work(old)
@@ -147,6 +150,7 @@ def test_a_session_goes_back_with_an_update_that_is_rolled_back(old: Database) -
     assert found(old) == before and loaded(old) == BEFORE
 
 
+@pytest.mark.slow
 def test_what_fails_of_a_worker_under_way_in_an_update_is_done_when_it_is_tried_again(old: Database) -> None:
     put_all(old, "default", {f"n{number}": f"Ann Lee wrote note {number} in Osaka." for number in range(120)})
     errors: list[psycopg.Error] = []
@@ -180,6 +184,7 @@ def test_health_says_where_a_database_is_behind(db: Database) -> None:
     assert "ALTER EXTENSION pg_graphrag UPDATE" in issue[2]
 
 
+@pytest.mark.slow
 def test_the_command_works_with_a_database_of_the_version_before(old: Database, tmp_path: Path) -> None:
     for name, text in TEXTS.items():
         (tmp_path / f"{name}.txt").write_text(text)

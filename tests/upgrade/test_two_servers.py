@@ -151,6 +151,7 @@ def graph(db: Database) -> list[object]:
     return [nodes, [row["name"] for row in neighbors(db, "Ann Lee")]]
 
 
+@pytest.mark.slow
 def test_standby_first(released: Servers) -> None:
     with released.session() as writer, released.session(standby=True) as reader:
         before = found(writer)
@@ -221,6 +222,7 @@ def updated(db: Database, version: str, to: str) -> None:
     db.execute("UPDATE pg_extension SET extversion = %s WHERE extname = 'pg_graphrag'", [to])
 
 
+@pytest.mark.slow
 def test_sessions_of_this_version_go_over_to_every_later_one(current: Servers) -> None:
     with current.session() as writer, current.session(standby=True) as reader:
         expected = found(writer)

@@ -78,21 +78,31 @@ def former_sources(folder: Path) -> Path:
     return former
 
 
-@pytest.fixture
-def earlier(shared_cluster: Cluster | Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The URL of a database with the schema of the earlier version, by its owner."""
-    changes = tmp_path / "upgrade"
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the plain schema of the earlier version, and of the way from there."""
+    folder = tmp_path_factory.mktemp("earlier")
+    changes = folder / "upgrade"
     changes.mkdir()
     for versions, text in CHANGES.items():
         lines = [line.strip() for line in text.splitlines()]
         (changes / f"{versions}.sql").write_text("\n".join(lines))
-    plain_schema.write(tmp_path / "plain", sql=former_sources(tmp_path), upgrade=changes)
+    plain_schema.write(folder / "plain", sql=former_sources(folder), upgrade=changes)
+    return folder / "plain"
+
+
+@pytest.fixture
+def earlier(
+    shared_cluster: Cluster | Server, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """The URL of a database with the schema of the earlier version, by its owner; `updates.PLAIN` is the test's own."""
+    own = shutil.copytree(plain, tmp_path / "plain")
     with plain_database(shared_cluster, schema_too=False) as url:
         with monkeypatch.context() as patch, psycopg.connect(url, autocommit=True) as connection:
-            patch.setattr(schema, "PLAIN", tmp_path / "plain")
+            patch.setattr(schema, "PLAIN", own)
             patch.setattr(schema, "__version__", EARLIER)
             assert schema.install(connection) == EARLIER
-        monkeypatch.setattr(updates, "PLAIN", tmp_path / "plain")
+        monkeypatch.setattr(updates, "PLAIN", own)
         yield url
 
 

@@ -113,6 +113,7 @@ def upgraded(request: Any, shared_cluster: Cluster) -> Iterator[Upgraded]:
         shared_cluster.drop_database(f"upgraded_{version}")
 
 
+@pytest.mark.sample(1)
 def test_the_update_ends_with_what_a_fresh_installation_has(upgraded: Upgraded, db: Database) -> None:
     for number, _, condition in protected(upgraded.db):
         # Policies name the corpus by its number.
@@ -141,6 +142,7 @@ def test_the_update_keeps_every_row(upgraded: Upgraded) -> None:
         assert canonical(columns_before) == canonical(map(json.loads, old)), table
 
 
+@pytest.mark.sample(1)
 def test_nothing_is_wrong_after_the_update(upgraded: Upgraded) -> None:
     for corpus in upgraded.found:
         assert rows(upgraded.db, "SELECT * FROM graphrag.check(%s)", corpus) == [], corpus
@@ -184,6 +186,7 @@ def test_what_is_new_goes_to_nobody_by_default_privileges(shared_cluster: Cluste
 
 
 # Last: it changes what the others compare.
+@pytest.mark.sample(1)
 def test_workers_go_on_where_the_released_version_stopped(upgraded: Upgraded) -> None:
     db = upgraded.db
     assert set(statuses(db, "default").values()) == {"indexed", "pending"}
@@ -208,6 +211,7 @@ def test_workers_go_on_where_the_released_version_stopped(upgraded: Upgraded) ->
         assert search(db, "Grace Hopper in London", "stories")[0]["source_key"] == "hopper"
 
 
+@pytest.mark.slow
 def test_an_update_that_is_killed_leaves_the_version_before_it_whole(cluster: Callable[..., Cluster]) -> None:
     server = cluster()
     restore_released(server, "killed", RELEASED[-1])
@@ -232,6 +236,7 @@ def test_an_update_that_is_killed_leaves_the_version_before_it_whole(cluster: Ca
             assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
 
 
+@pytest.mark.slow
 def test_the_update_rewrites_keys_that_are_written_otherwise_now(shared_cluster: Cluster) -> None:
     """0.2.0 kept the kind of an apostrophe: what was "o’hopper" is "o'hopper", for people and for documents."""
     old, new = "grace o’hopper", "grace o'hopper"
@@ -285,6 +290,7 @@ def test_every_released_version_has_a_way_and_a_dump_to_test_it(shared_cluster: 
         assert (HERE / f"corpus-{version}.sql.gz").exists() and (HERE / f"found-{version}.json").exists(), version
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", SERVED)
 def test_a_dump_of_a_version_before_that_is_restored_as_it_is_is_named(shared_cluster: Cluster, version: str) -> None:
     url = shared_cluster.create_database("as_it_is", "template0")
@@ -301,6 +307,7 @@ def test_a_dump_of_a_version_before_that_is_restored_as_it_is_is_named(shared_cl
     shared_cluster.drop_database("as_it_is")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("form", ["plain", "custom", "schemas alone"])
 @pytest.mark.parametrize("version", SERVED)
 def test_a_dump_of_a_version_before_is_restored_into_that_version_and_updated(
@@ -349,6 +356,7 @@ def test_a_package_without_the_update_says_what_to_do(empty_db: Database, versio
     assert all(f" {served}" in str(diag.message_detail) for served in (*SERVED, VERSION))
 
 
+@pytest.mark.slow
 def test_what_is_frozen_with_a_release_has_rows_in_every_table(db: Database) -> None:
     with Endpoint() as endpoint:
         fill(db, endpoint)

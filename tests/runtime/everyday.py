@@ -1,0 +1,65 @@
+"""Which tests `./test` leaves to `./test --all`: those that are marked `slow`.
+
+A test that takes long is slow where it
+
+- repeats at length what a quicker one checks: each value of a matrix, each released version, each moment of an interruption;
+- crosses what have tests of their own: a dump of attached tables, a model asked by an old version, a curation in a warm session;
+- needs a real model, a browser, or a server that is made for it.
+
+Each file keeps tests for every day, and so does each attack, with some of its parameters.
+
+``@pytest.mark.slow`` marks a test, or one of its parameters. ``@pytest.mark.sample(3)`` marks all but three of a test's
+parameters, which show as many values as three can.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+GOLDEN = 0.618034
+FILES = pytest.StashKey[dict[Path, bool]]()
+
+
+def mark_slow(items: Iterable[pytest.Item]) -> None:
+    """Mark what `sample` leaves out of the parameters of tests as slow."""
+    tests: defaultdict[str, list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("sample") and not is_slow(item):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for test in tests.values():
+        marker = test[0].get_closest_marker("sample")
+        assert marker is not None
+        (count,) = marker.args
+        chosen = spread([item.callspec.indices for item in test], count)
+        for place, item in enumerate(test):
+            if place not in chosen:
+                item.add_marker(pytest.mark.slow)
+
+
+def is_slow(item: pytest.Item) -> bool:
+    """Return whether a test is left to `./test --all`."""
+    return item.get_closest_marker("slow") is not None
+
+
+def spread(parameters: Sequence[Mapping[str, int]], count: int) -> Collection[int]:
+    """Return the places of `count` of a test's parameters: with values not seen yet where there are any, and far apart."""
+    left = sorted(range(len(parameters)), key=lambda place: place * GOLDEN % 1)
+    seen: set[tuple[str, int]] = set()
+    chosen = []
+    while left and len(chosen) < count:
+        chosen.append(max(left, key=lambda place: len(parameters[place].items() - seen)))
+        left.remove(chosen[-1])
+        seen |= parameters[chosen[-1]].items()
+    return chosen
+
+
+def everyday_files(items: Iterable[pytest.Item]) -> dict[Path, bool]:
+    """Return whether a file has a test for every day, of all that have tests."""
+    files: dict[Path, bool] = {}
+    for item in items:
+        files[item.path] = files.get(item.path, False) or not is_slow(item)
+    return files

@@ -1,0 +1,29 @@
+"""Which tests `./test` leaves to `./test --all`."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import pytest
+
+from tests.runtime.everyday import FILES, spread
+
+
+@pytest.mark.parametrize("count", range(1, 13))
+def test_a_sample_shows_as_many_values_as_it_can(count: int) -> None:
+    parameters = [{"mode": mode, "session": session} for mode, session in product(range(6), range(2))]
+    chosen = spread(parameters, count)
+    assert len(set(chosen)) == count
+    assert len({parameters[place]["mode"] for place in chosen}) == min(count, 6)
+    assert len({parameters[place]["session"] for place in chosen}) == min(count, 2)
+
+
+def test_a_sample_of_one_parameter_is_spread_over_it() -> None:
+    chosen = sorted(spread([{"n": place} for place in range(100)], 5))
+    assert all(10 <= after - before <= 50 for before, after in pairwise(chosen)), chosen
+
+
+def test_each_file_has_a_test_for_every_day(request: pytest.FixtureRequest) -> None:
+    if any("::" in argument for argument in request.config.args):
+        pytest.skip("files are collected in part")
+    assert [file.name for file, has in request.config.stash[FILES].items() if not has] == []

@@ -53,6 +53,7 @@ bundle: $(TOOLS)
 	cp extension/released/*.tar.xz $(BUNDLE)/extension/released
 	cp -rL python docs $(BUNDLE)
 	cp docker/install-python docker/fetch-models docker/*.lock docker/packages.txt $(BUNDLE)/docker
+	$(PYTHON) -m extension.blocking_client $(BUNDLE)/python/pg_graphrag/beside/client/blocking.py
 	PYTHONPATH=python $(TOOLS) -m extension.plain_schema $(BUNDLE)/python/pg_graphrag/beside/process/plain
 	find $(BUNDLE) '(' -name __pycache__ -o -name '*.egg-info' ')' -prune -exec rm -rf {} +
 	$(PYTHON) -c 'import shutil, sys; shutil.make_archive(*sys.argv[1:])' $(DIST)/$(NAME) zip build/bundle $(NAME)

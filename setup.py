@@ -1,4 +1,4 @@
-"""The build makes what the package has of sql/. An sdist brings it, and no sql/."""
+"""The build makes what stands in no commit: the plain schema and the blocking client. An sdist brings them, and no sql/."""
 
 import runpy
 import sys
@@ -11,13 +11,14 @@ PROJECT = Path(__file__).resolve().parent
 
 
 class Build(build_py):
-    """The build, which makes the plain schema before its files are listed."""
+    """The build, which makes files of the package before they are listed."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
         if (PROJECT / "sql").is_dir():
             sys.path.insert(0, str(PROJECT / "python"))
-            runpy.run_path(str(PROJECT / "extension/plain_schema.py"))["write"]()
+            for script in ("plain_schema", "blocking_client"):
+                runpy.run_path(str(PROJECT / f"extension/{script}.py"))["write"]()
 
 
 setup(cmdclass={"build_py": Build})

@@ -108,7 +108,7 @@ give_to_server() { # FOLDER: make it, the server's user owns it (under bubblewra
 source_hash() { # of what gets installed
     cd "$checkout"
     find sql extension python -type f ! -path '*/__pycache__/*' ! -path 'extension/build/*' ! -path '*.egg-info/*' \
-        ! -path '*/process/plain/*' -print0 |
+        ! -path '*/process/plain/*' ! -path '*/client/blocking.py' -print0 |
         sort -z | xargs -0 sha256sum | sha256sum | cut -c1-12
 }
 

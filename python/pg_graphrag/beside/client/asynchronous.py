@@ -1,4 +1,4 @@
-"""The client for programs on asyncio. `tests/blocking_client.py` makes `blocking.py` of this file."""
+"""The client for programs on asyncio. The builds make `blocking.py` of this file."""
 
 import time
 from asyncio import Lock, sleep

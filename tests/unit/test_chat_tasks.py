@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("fastapi")
-from pg_graphrag.beside.serve.chat import Message, _Cut, _is_task, _latest, _parts
+from pg_graphrag.beside.serve.protocols.chat import Message, _Cut, _is_task, _latest, _parts
 
 OPEN_WEBUI = (
     "### Task:\nSuggest 3 follow-ups.\n### Output:\nJSON\n### Chat History:\n<chat_history>\nUSER: a\n</chat_history>"

@@ -17,11 +17,11 @@ import uvicorn
 
 from pg_graphrag.beside.cli.worker import beside
 from pg_graphrag.beside.readers.ocr.installed import ocr_of
-from pg_graphrag.beside.serve import mcp_server
 from pg_graphrag.beside.serve.app import build
 from pg_graphrag.beside.serve.callers import Caller, Callers, password_hash, read_callers, sole_caller, token_hash
 from pg_graphrag.beside.serve.connections import Connection
 from pg_graphrag.beside.serve.guard import LOOPBACK
+from pg_graphrag.beside.serve.protocols import mcp_server
 from pg_graphrag.beside.serve.service import Service
 from pg_graphrag.beside.serve.settings import RIGHTS, Limits, Settings
 from pg_graphrag.ground.errors import GraphRAGError

@@ -20,10 +20,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.serve import api, mcp_server, ollama_api, openai_api, openapi, sign_in
+from pg_graphrag.beside.serve import openapi, sign_in
 from pg_graphrag.beside.serve.callers import Callers
 from pg_graphrag.beside.serve.guard import Guard
 from pg_graphrag.beside.serve.http_errors import MCP_PATH, OLLAMA_PATHS, Refusal, error_reply, no_route, refusal
+from pg_graphrag.beside.serve.protocols import api, mcp_server, ollama_api, openai_api
 from pg_graphrag.beside.serve.service import Service
 from pg_graphrag.beside.serve.settings import Settings
 from pg_graphrag.beside.serve.traces import Traced

@@ -6,7 +6,7 @@ from fastapi import FastAPI
 
 from pg_graphrag.beside.serve.guard import CSRF_HEADER
 from pg_graphrag.beside.serve.http_errors import OLLAMA_PATHS, PROBLEM
-from pg_graphrag.beside.serve.replies import Problem
+from pg_graphrag.beside.serve.protocols.replies import Problem
 
 _SCHEMES = {
     "token": {"type": "http", "scheme": "bearer", "description": "A caller's token."},

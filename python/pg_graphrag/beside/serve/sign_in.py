@@ -12,10 +12,10 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
-from pg_graphrag.beside.serve import replies
 from pg_graphrag.beside.serve.callers import SESSION_SECONDS, Caller, Provider
 from pg_graphrag.beside.serve.guard import PASSWORD_PATH, bearer_token, cookie_name, cookie_of, printable
 from pg_graphrag.beside.serve.http_errors import Refusal
+from pg_graphrag.beside.serve.protocols import replies
 from pg_graphrag.beside.serve.service import Service, address_of, caller_of
 
 log = logging.getLogger("pg_graphrag.beside.serve")

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from pg_graphrag.beside.serve import chat
-from pg_graphrag.beside.serve.api import events
 from pg_graphrag.beside.serve.http_errors import Refusal, openai_error, refusal
+from pg_graphrag.beside.serve.protocols import chat
+from pg_graphrag.beside.serve.protocols.api import events
 from pg_graphrag.beside.serve.service import Service, Who
 
 

@@ -15,10 +15,11 @@ from pydantic_core import to_json
 
 from pg_graphrag import __version__
 from pg_graphrag.beside.client import Answer, Document, GraphRAG, results
-from pg_graphrag.beside.serve import answers, first_screen, graph_parts, reading, replies, uploads
+from pg_graphrag.beside.serve import answers, first_screen, graph_parts, reading, uploads
 from pg_graphrag.beside.serve.caller_database import Connection
 from pg_graphrag.beside.serve.guard import SESSION
 from pg_graphrag.beside.serve.http_errors import Refusal, refusal
+from pg_graphrag.beside.serve.protocols import replies
 from pg_graphrag.beside.serve.service import Service, Who, begun, while_connected
 from pg_graphrag.ground.bounds import MAX_PROMPT, MAX_QUESTION
 from pg_graphrag.ground.mode_names import MODES

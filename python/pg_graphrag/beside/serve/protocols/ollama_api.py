@@ -11,9 +11,9 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
-from pg_graphrag.beside.serve import chat
 from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.http_errors import Refusal, ollama_error, refusal
+from pg_graphrag.beside.serve.protocols import chat
 from pg_graphrag.beside.serve.service import Service, Who
 
 Name = Annotated[str, Field(max_length=300)]

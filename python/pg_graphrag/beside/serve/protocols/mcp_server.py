@@ -19,11 +19,12 @@ from pydantic import Field
 
 from pg_graphrag import __version__
 from pg_graphrag.beside.client import Document, GraphRAG
-from pg_graphrag.beside.serve import answers, graph_parts, mcp_results, reading
+from pg_graphrag.beside.serve import answers, graph_parts, reading
 from pg_graphrag.beside.serve.caller_database import Connection
 from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.guard import CALLER
 from pg_graphrag.beside.serve.http_errors import refusal
+from pg_graphrag.beside.serve.protocols import mcp_results
 from pg_graphrag.beside.serve.service import Service, while_connected
 from pg_graphrag.ground.bounds import MAX_QUESTION
 from pg_graphrag.ground.mode_names import MEANINGS, MODES

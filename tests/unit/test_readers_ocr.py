@@ -188,7 +188,7 @@ def test_a_damaged_picture_of_a_document_leaves_its_text(tmp_path: Path) -> None
 
 def test_pages_that_failed_and_pages_that_are_unsure_are_both_named() -> None:
     pages = {3: Recognised([], 0.0, "It was torn."), 4: Recognised(page_of_lines([line("Valve", 0, 0)]), 0.5)}
-    text = unsure_text("page", pages) or ""
+    text = unsure_text(pages) or ""
     assert "page 3 cannot be recognised: It was torn." in text
     assert "page 4 left out" in text
 

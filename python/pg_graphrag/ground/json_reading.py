@@ -52,6 +52,14 @@ def read_exact_json(text: str) -> Any:
     return read_json(text, Decimal)
 
 
+def read_options(options: str | None, example: str) -> dict[str, Any]:
+    """Return options, none where there are none; 22023 with an example of them for what is no object."""
+    values = read_json(options) if options else {}
+    if not isinstance(values, dict):
+        raise GraphRAGError(f"options must be a JSON object, not {str(options)[:100]}", hint=f"For example {example}.")
+    return values
+
+
 class _Reader:
     """One reading of a long text."""
 

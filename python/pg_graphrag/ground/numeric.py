@@ -71,13 +71,17 @@ _SMALL_PRODUCT = 100**3
 _SLICE_ROWS = (128, 96, 64, 48, 32, 24, 16, 8)
 
 
-def packed(**columns: str) -> str:
-    """Return SQL of columns of numbers, each packed into a bytea: integers, and what is cast to float8."""
+def packed(order: str = "", /, **columns: str) -> str:
+    """Return SQL of columns of numbers, each packed into a bytea: integers, and what is cast to float8.
+
+    `order`: what the rows are ordered by; "": as they come.
+    """
     senders = {"float8": "float8send"}
+    ordered = f" ORDER BY {order}" if order else ""
     parts = []
     for name, column in columns.items():
         send = senders.get(column.rpartition("::")[2], "int8send")
-        parts.append(f"pg_catalog.string_agg(pg_catalog.{send}({column}), ''::bytea) AS {name}")
+        parts.append(f"pg_catalog.string_agg(pg_catalog.{send}({column}), ''::bytea{ordered}) AS {name}")
     return ", ".join(parts)
 
 

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.json_reading import read_json
+from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
 from pg_graphrag.search.contexts.row_tables import TABLE_NAME, key_of
@@ -160,11 +160,7 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
     GraphRAGError
         22023 for an unknown option, one that the mode does not have, or a bad value, naming it.
     """
-    values = {} if options in (None, "", "{}") else read_json(str(options))
-    if not isinstance(values, dict):
-        raise GraphRAGError(
-            f"options must be a JSON object, not {str(options)[:100]}", hint='For example {"graph_top_k": 60}.'
-        )
+    values = read_options(options, '{"graph_top_k": 60}')
     for name, value in values.items():
         if name not in CHECKS and name not in mode.own_options and name not in (known_names := known_options()):
             raise GraphRAGError(f'unknown search option "{name[:100]}"', hint=f"Known: {', '.join(known_names)}.")

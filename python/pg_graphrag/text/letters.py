@@ -46,10 +46,10 @@ def clean(text: str) -> str:
     return _UNSTORABLE.sub("", text)
 
 
-def one_line(text: str, most: int = MAX_QUOTED) -> str:
+def one_line(text: str) -> str:
     """Return the beginning of a text as one short line, as errors and warnings quote a model."""
-    line = " ".join(clean(text[: 4 * most]).split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    line = " ".join(clean(text[: 4 * MAX_QUOTED]).split())
+    return line if len(line) <= MAX_QUOTED else f"{line[: MAX_QUOTED - 1]}…"
 
 
 def has_invisible_or_apart(text: str) -> bool:

@@ -135,16 +135,16 @@ class BM25Index:
 
         return self._with_retries(run)
 
-    def score_items(self, terms: Terms, item_ids: Ids, *, idf: str = "lucene", k1: float = K1, b: float = B) -> Floats:
+    def score_items(self, terms: Terms, item_ids: Ids, *, idf: str = "lucene") -> Floats:
         """Return the scores of given items, float64 (n,): 0 without any of the terms, NaN for what is not in the index.
 
-        Parameters are those of `search`, and so are the scores, to the bit.
+        Parameters are those of `search`, and so are the scores by K1 and B, to the bit.
         """
         weights = _weights(terms)
 
         def run() -> Floats:
             totals, sources = self._read_sources(weights)
-            saturation, factors = _plan(totals, sources, weights, idf, k1, b)
+            saturation, factors = _plan(totals, sources, weights, idf, K1, B)
             scores: Floats = np.full(len(item_ids), np.nan)
             for source in sources:
                 places, is_present = locate(source.item_ids(), np.asarray(item_ids, np.int64))

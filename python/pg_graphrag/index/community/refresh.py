@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pg_graphrag.ground.numeric import Ids, NDArray, Scores, float64s, int64s, np
+from pg_graphrag.ground.numeric import Ids, NDArray, Scores, float64s, int64s, np, packed
 from pg_graphrag.index.community import imported_communities
 from pg_graphrag.index.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
 from pg_graphrag.index.community.reports import hash_reports
@@ -153,7 +153,7 @@ def _read_snapshot(db: Database, corpus: Corpus) -> _Snapshot:
     state = _state(db, corpus.id, "revision::text AS revision, settings, edges, edge_count, changed, refreshed_at")
     row = db.query(
         "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text AS horizon,"
-        "       pg_catalog.string_agg(pg_catalog.int8send(e.id), ''::bytea ORDER BY e.key) AS entities"
+        f"       {packed('e.key', entities='e.id')}"
         "  FROM graphrag.entities e WHERE e.corpus_id = $1",
         ["int4"],
         [corpus.id],
@@ -190,9 +190,7 @@ def _read_snapshot(db: Database, corpus: Corpus) -> _Snapshot:
 
 def _edges(db: Database, name: str) -> tuple[Ids, Ids, Scores]:
     row = db.query(
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(e.low_id), ''::bytea) AS low,"
-        "       pg_catalog.string_agg(pg_catalog.int8send(e.high_id), ''::bytea) AS high,"
-        "       pg_catalog.string_agg(pg_catalog.float8send(e.weight), ''::bytea) AS weight"
+        f"SELECT {packed(low='e.low_id', high='e.high_id', weight='e.weight::float8')}"
         "  FROM graphrag.clustered_relationships($1) e",
         ["text"],
         [name],
@@ -203,7 +201,7 @@ def _edges(db: Database, name: str) -> tuple[Ids, Ids, Scores]:
 def _stored_communities(db: Database, corpus_id: int) -> dict[int, _StoredCommunity]:
     rows = db.query(
         "SELECT c.id, c.level, c.parent_id, c.size,"
-        "       pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea) AS members"
+        f"       {packed(members='m.entity_id')}"
         "  FROM graphrag.communities c LEFT JOIN graphrag.community_members m ON m.community_id = c.id"
         " WHERE c.corpus_id = $1 GROUP BY c.id ORDER BY c.level, c.id",
         ["int4"],

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from pg_graphrag.ground.lenient_json import objects
 from pg_graphrag.ground.reasoning import without_reasoning
 from pg_graphrag.index.community.report import Child, Finding, Input, Member, Pair, Report, digest
-from pg_graphrag.index.extraction.extract import RETRIES
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault
 from pg_graphrag.llm.endpoints.requests import (
     BYTES_PER_TOKEN,
@@ -19,6 +18,7 @@ from pg_graphrag.llm.endpoints.requests import (
     STRINGS,
     ChatRequest,
     Reply,
+    asked_again,
     list_of,
     object_of,
     reply_of,
@@ -73,19 +73,11 @@ def write(options: Options, source: Input, count: Count) -> Writing:
     tokens, fault = INPUT_TOKENS, None
     for _ in range(HALVINGS):
         data = gather(source, tokens, count)
-        prompt = render(options.prompts, "report", data=data.text)
+        message = ({"role": "user", "content": render(options.prompts, "report", data=data.text)},)
+        most = min(LEAST_OUTPUT + len(data.text.encode()) // BYTES_PER_TOKEN, MOST_OUTPUT)
         try:
-            for retry in range(1 + RETRIES):
-                try:
-                    message = ({"role": "user", "content": prompt},)
-                    most = min(LEAST_OUTPUT + len(data.text.encode()) // BYTES_PER_TOKEN, MOST_OUTPUT)
-                    reply = yield ChatRequest("report", message, _parse, _schema(), max_tokens=most, retry=retry)
-                    return _report(reply.value, data, model)
-                except ContextTooLong:
-                    raise
-                except ItemFault as error:
-                    fault = error
-            break
+            reply = yield from asked_again(ChatRequest("report", message, _parse, _schema(), max_tokens=most))
+            return _report(reply.value, data, model)
         except ContextTooLong as error:
             fault, tokens = error, tokens // 2
     assert fault is not None

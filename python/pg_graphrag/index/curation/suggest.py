@@ -5,7 +5,7 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.json_reading import read_json
-from pg_graphrag.ground.numeric import int64s, np
+from pg_graphrag.ground.numeric import int64s, np, packed
 from pg_graphrag.index.curation.name_variants import numbers, variants
 from pg_graphrag.server import Database, Row, slices
 from pg_graphrag.server.corpus.corpora import Corpus, find
@@ -147,7 +147,7 @@ def _near_names(
     candidates = sorted(embedded, key=_rank)[:MOST_COMPARED]
     send = db.vector_type.removesuffix("vector") + "vector_send"
     row = db.query(
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.entity_id), ''::bytea) AS ids,"
+        f"SELECT {packed(ids='v.entity_id')},"
         f"       pg_catalog.string_agg(pg_catalog.substr({send}(v.embedding), 5), ''::bytea) AS vectors"
         f"  FROM {vectors} v WHERE v.entity_id = ANY ($1)",
         ["int8[]"],

@@ -6,12 +6,11 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.reasoning import without_reasoning
-from pg_graphrag.index.extraction.extract import RETRIES
 from pg_graphrag.index.extraction.records import clean
 from pg_graphrag.index.extraction.summaries import worst_fault
 from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.llm.endpoints.gateway import Gateway
-from pg_graphrag.llm.endpoints.requests import ChatRequest, Picture, Reply
+from pg_graphrag.llm.endpoints.requests import ChatRequest, Picture, Reply, asked_again
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.corpus.options import Options
@@ -133,16 +132,10 @@ def _description(options: Options, row: Row) -> Generator[ChatRequest, Reply, st
         **{name: " ".join((text or "none").split()) for name, text in words.items()},
     )
     pictures = (Picture(row["media_type"], row["data"]),)
-    fault: ItemFault | None = None
-    for retry in range(1 + RETRIES):
-        try:
-            message = ({"role": "user", "content": prompt},)
-            reply = yield ChatRequest("vision", message, _parse, max_tokens=MOST_OUTPUT, retry=retry, pictures=pictures)
-            return str(reply.value)
-        except ItemFault as error:
-            fault = error
-    assert fault is not None
-    raise fault
+    message = ({"role": "user", "content": prompt},)
+    request = ChatRequest("vision", message, _parse, max_tokens=MOST_OUTPUT, pictures=pictures)
+    reply = yield from asked_again(request)
+    return str(reply.value)
 
 
 def _parse(text: str, cut_off: bool) -> Any:

@@ -23,6 +23,7 @@ from pg_graphrag.index.extraction.records import MAX_ATTRIBUTES, UNKNOWN, Extrac
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, PromptCut, Repetition, TimedOut
 from pg_graphrag.llm.endpoints.requests import (
     BYTES_PER_TOKEN,
+    RETRIES,
     ChatRequest,
     Reply,
     in_turn,
@@ -37,8 +38,6 @@ from pg_graphrag.text.sentences import ends
 
 # A chunk that is too long for the model is cut in two, down to parts of this many characters.
 MIN_PART = 200
-# Requests beyond the first and the gleaning rounds, where a reply cannot be used or does not end.
-RETRIES = 2
 # A text of this many characters is cut in two where a reply about it does not end.
 LONG_TEXT = 1000
 # Output tokens of an extraction: some, and so many for each token of the text; recorded extractions stay below.

@@ -12,14 +12,13 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.reasoning import without_reasoning
-from pg_graphrag.index.extraction.extract import RETRIES
 from pg_graphrag.index.extraction.records import clean
 from pg_graphrag.index.graph.merge import apply_edits
 from pg_graphrag.index.graph.merged import TABLES
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.endpoints.gateway import Gateway
 from pg_graphrag.llm.endpoints.providers import load
-from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, Reply, in_turn
+from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, Reply, asked_again, in_turn
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, revise
 from pg_graphrag.server.corpus.options import Options
@@ -73,23 +72,17 @@ def _summarize(options: Options, subject: str, texts: Sequence[str]) -> Summariz
     prompt = render(
         options.prompts, "summarize", subject=" ".join(subject.split()), words=str(WORDS), statements=statements
     )
-    fault = None
+    message = ({"role": "user", "content": prompt},)
     most = min(LEAST_OUTPUT + len(statements.encode()) // BYTES_PER_TOKEN, MOST_OUTPUT)
-    for retry in range(1 + RETRIES):
-        try:
-            message = ({"role": "user", "content": prompt},)
-            reply = yield ChatRequest("summary", message, _parse, max_tokens=most, retry=retry)
-            return str(reply.value)
-        except ContextTooLong:
-            if len(texts) < 2:
-                raise
-            half = len(texts) // 2
-            halves = yield from in_turn(_summarize(options, subject, part) for part in (texts[:half], texts[half:]))
-            return (yield from _summarize(options, subject, halves))
-        except ItemFault as error:
-            fault = error
-    assert fault is not None
-    raise fault
+    try:
+        reply = yield from asked_again(ChatRequest("summary", message, _parse, max_tokens=most))
+        return str(reply.value)
+    except ContextTooLong:
+        if len(texts) < 2:
+            raise
+    half = len(texts) // 2
+    halves = yield from in_turn(_summarize(options, subject, part) for part in (texts[:half], texts[half:]))
+    return (yield from _summarize(options, subject, halves))
 
 
 def _parse(text: str, cut_off: bool) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.json_reading import read_json
+from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.server import OWNER, Database
 from pg_graphrag.server.session_places import installation
 
@@ -216,9 +216,7 @@ def set_provider(
         42501 for anyone but the extension's owner and superusers, whatever was granted; 22023 for a bad value.
     """
     refuse_others(db, "set a provider")
-    values = read_json(options) if options else {}
-    if not isinstance(values, dict):
-        raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"concurrency": 16}.')
+    values = read_options(options, '{"concurrency": 16}')
     check(name, kind, base_url, api_key_env, api_key_file, values)
     db.query(
         "INSERT INTO graphrag.providers (name, kind, base_url, api_key_env, api_key_file, options)"

@@ -2,18 +2,18 @@
 
 import hashlib
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
-from pg_graphrag.llm.endpoints.faults import Waiting
+from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, Waiting
 
 T = TypeVar("T")
 
 # Bytes of UTF-8 for each token, where an endpoint does not count tokens.
 BYTES_PER_TOKEN = 4
 
-
-# Each retry is so much warmer.
+# How often a worker asks again where a reply is of no use; each time so much warmer.
+RETRIES = 2
 RETRY_TEMPERATURE = 0.3
 # Output tokens of a request that does not say how many.
 MAX_TOKENS = 4000
@@ -150,6 +150,18 @@ def asked(request: Request) -> Task:
     """The task of one request, whose result is the reply."""
     reply: Reply = yield request
     return reply
+
+
+def asked_again(request: ChatRequest) -> Generator[ChatRequest, Reply, Reply]:
+    """Return the reply to a request, made anew while what comes is of no use, `RETRIES` times at most; raise the last fault."""
+    for retry in range(RETRIES):
+        try:
+            return (yield replace(request, retry=retry))
+        except ContextTooLong:
+            raise
+        except ItemFault:
+            continue
+    return (yield replace(request, retry=RETRIES))
 
 
 def in_turn(tasks: Iterable[Generator[ChatRequest, Reply, T]]) -> Generator[ChatRequest, Reply, list[T]]:

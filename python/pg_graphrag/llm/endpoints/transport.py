@@ -8,11 +8,11 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault, TimedOut
@@ -33,6 +33,7 @@ from pg_graphrag.text.letters import clean
 if TYPE_CHECKING:
     import httpx2
 
+T = TypeVar("T")
 # No useful answer is longer; an endless one must not fill the server's memory.
 MAX_REPLY_BYTES = 4_000_000
 # Bytes that are read of an error's body, and errors within each other that are looked into.
@@ -191,20 +192,24 @@ async def open_response(
         finally:
             await response.aclose()
 
-    try:
-        response = await asyncio.wait_for(answered(), seconds or provider.timeout)
-    except TimeoutError:
-        waited = seconds or provider.timeout
-        raise TimedOut(f'provider "{provider.name}" did not answer within {waited:.3g} s', waited) from None
-    except (ItemFault, ProviderFault, FieldRefused):
-        raise
-    except Exception as error:
-        raise connection_fault(provider, error) from None
+    response = await _within(provider, seconds or provider.timeout, answered(), lambda: "answer")
     try:
         yield response
     finally:
         with contextlib.suppress(Exception):
             await response.aclose()
+
+
+async def _within(provider: Provider, seconds: float, work: Awaitable[T], verb: Callable[[], str]) -> T:
+    """Return what comes of work within so many seconds; `verb`: what it did not do by then. Errors become faults."""
+    try:
+        return await asyncio.wait_for(work, seconds)
+    except TimeoutError:
+        raise TimedOut(f'provider "{provider.name}" did not {verb()} within {seconds:.3g} s', seconds) from None
+    except (ItemFault, ProviderFault, FieldRefused):
+        raise
+    except Exception as error:
+        raise connection_fault(provider, error) from None
 
 
 async def post(
@@ -241,15 +246,7 @@ async def post(
 
     # The import on first use must not count against the endpoint's time-out.
     _client(provider.base_url)
-    try:
-        data = await asyncio.wait_for(read_body(), seconds)
-    except TimeoutError:
-        verb = "finish" if answered else "answer"
-        raise TimedOut(f'provider "{provider.name}" did not {verb} within {seconds:.3g} s', seconds) from None
-    except (ItemFault, ProviderFault, FieldRefused):
-        raise
-    except Exception as error:
-        raise connection_fault(provider, error) from None
+    data = await _within(provider, seconds, read_body(), lambda: "finish" if answered else "answer")
     try:
         reply = json.loads(data)
     except (ValueError, RecursionError):

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.json_reading import read_json
+from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.index.graph.merged import queue_summaries
 from pg_graphrag.server import Database
 from pg_graphrag.server.caches import shared_arrays
@@ -17,7 +18,7 @@ def create(db: Database, name: str | None, options: str | None) -> int:
     """Make a corpus and pin its tokenizer; return its number."""
     if not name:
         raise GraphRAGError("a corpus needs a name", hint="Give a non-empty name of at most 200 bytes.")
-    parsed = parse(_object(options))
+    parsed = parse(_read(options))
     _check_providers(db, parsed)
     from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
 
@@ -81,7 +82,7 @@ def options_like(
     db: Database, corpus: Corpus, defaults: Mapping[str, object], options: str | None
 ) -> dict[str, object]:
     """Return the options of a corpus with these `defaults` in place of its own, changed by `options` (null: left out)."""
-    changes = _object(options)
+    changes: dict[str, object] = _read(options)
     stored = db.value("SELECT options FROM graphrag.corpora WHERE id = $1", ["int4"], [corpus.id])
     merged = {**json.loads(str(stored)), **defaults, **changes}
     return {key: value for key, value in merged.items() if value is not None}
@@ -90,7 +91,7 @@ def options_like(
 def alter(db: Database, name: str | None, options: str | None) -> None:
     """Change options; where chunks or mentions depend on them, queue every document anew."""
     corpus = find(db, name)
-    changes = _object(options)
+    changes: dict[str, object] = _read(options)
     # Lock and read again: a model that reembed() has swapped meanwhile must not come back.
     select = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
     stored = db.query(select, ["int4"], [corpus.id])
@@ -207,23 +208,32 @@ _OPEN = (
     "UPDATE graphrag.corpora SET protection = NULL WHERE id = $1 AND protection IS NOT NULL",
     "SELECT graphrag._enforce($1, NULL)",
 )
+# In the order of references among them; values, windows, members, reports and postings go with their rows.
+DELETE_GRAPH = (
+    "DELETE FROM graphrag.relationship_mentions WHERE corpus_id = $1",
+    "DELETE FROM graphrag.entity_mentions WHERE corpus_id = $1",
+    "DELETE FROM graphrag.claims WHERE corpus_id = $1",
+    "DELETE FROM graphrag.communities WHERE corpus_id = $1",
+    "DELETE FROM graphrag.community_states WHERE corpus_id = $1",
+    "DELETE FROM graphrag.relationships WHERE corpus_id = $1",
+    "DELETE FROM graphrag.entities WHERE corpus_id = $1",
+    "DELETE FROM graphrag._row_names WHERE corpus_id = $1",
+    "DELETE FROM graphrag._named_rows WHERE corpus_id = $1",
+)
+DELETE_BM25 = (
+    "DELETE FROM graphrag.bm25_segments WHERE corpus_id = $1",
+    "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
+    "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",
+)
 _DROP = (
     "SELECT graphrag._detach_all($1)",
     "DELETE FROM graphrag.documents WHERE corpus_id = $1",
     "DELETE FROM graphrag.pictures WHERE corpus_id = $1",
     "DELETE FROM graphrag.jobs WHERE corpus_id = $1",
-    "DELETE FROM graphrag.relationship_mentions WHERE corpus_id = $1",
-    "DELETE FROM graphrag.entity_mentions WHERE corpus_id = $1",
-    "DELETE FROM graphrag.communities WHERE corpus_id = $1",
-    "DELETE FROM graphrag.relationships WHERE corpus_id = $1",
-    "DELETE FROM graphrag.entities WHERE corpus_id = $1",
-    "DELETE FROM graphrag._row_names WHERE corpus_id = $1",
-    "DELETE FROM graphrag._named_rows WHERE corpus_id = $1",
+    *DELETE_GRAPH,
     "DELETE FROM graphrag.chunks WHERE corpus_id = $1",
     "DELETE FROM graphrag.imported_extractions WHERE corpus_id = $1",
-    "DELETE FROM graphrag.bm25_segments WHERE corpus_id = $1",
-    "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
-    "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",
+    *DELETE_BM25,
     "DELETE FROM graphrag._document_counts WHERE corpus_id = $1",
     "DELETE FROM graphrag._index_counts WHERE corpus_id = $1",
     "DELETE FROM graphrag.corpora WHERE id = $1",
@@ -235,10 +245,5 @@ _DROP = (
 )
 
 
-def _object(options: str | None) -> dict[str, object]:
-    value = None if options is None else read_json(options)
-    if not isinstance(value, dict):
-        raise GraphRAGError(
-            f"options must be a JSON object, not {options or 'NULL'}", hint='For example {"language": "ja"}.'
-        )
-    return value
+def _read(options: str | None) -> dict[str, Any]:
+    return read_options("null" if options is None else options, '{"language": "ja"}')

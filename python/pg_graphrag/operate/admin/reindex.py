@@ -10,31 +10,17 @@ from pg_graphrag.index.curation.aliases import resolve_aliases, store_aliases, s
 from pg_graphrag.index.curation.settle import Changes, settle
 from pg_graphrag.index.curation.storage import Storage
 from pg_graphrag.index.indexing.item_vectors import SOURCES
+from pg_graphrag.operate.admin.corpus_changes import DELETE_BM25, DELETE_GRAPH
 from pg_graphrag.operate.admin.preconditions import check_isolation, check_sees_all
 from pg_graphrag.server import Database, slices
 from pg_graphrag.server.corpus.corpora import Corpus, find, revise
 from pg_graphrag.server.corpus.spaces import of_state, spaces
 from pg_graphrag.server.queue import queue, queue_refresh
 
-# In the order of references among them; values, windows, members, reports and postings go with their rows.
-_GRAPH = (
-    "DELETE FROM graphrag.relationship_mentions WHERE corpus_id = $1",
-    "DELETE FROM graphrag.entity_mentions WHERE corpus_id = $1",
-    # Where they name another corpus than their chunk.
+# Mentions that name another corpus than their chunk.
+_MISPLACED = (
     "DELETE FROM graphrag.relationship_mentions m USING graphrag.chunks c WHERE c.corpus_id = $1 AND m.chunk_id = c.id",
     "DELETE FROM graphrag.entity_mentions m USING graphrag.chunks c WHERE c.corpus_id = $1 AND m.chunk_id = c.id",
-    "DELETE FROM graphrag.claims WHERE corpus_id = $1",
-    "DELETE FROM graphrag.communities WHERE corpus_id = $1",
-    "DELETE FROM graphrag.community_states WHERE corpus_id = $1",
-    "DELETE FROM graphrag.relationships WHERE corpus_id = $1",
-    "DELETE FROM graphrag.entities WHERE corpus_id = $1",
-    "DELETE FROM graphrag._row_names WHERE corpus_id = $1",
-    "DELETE FROM graphrag._named_rows WHERE corpus_id = $1",
-)
-_BM25 = (
-    "DELETE FROM graphrag.bm25_segments WHERE corpus_id = $1",
-    "DELETE FROM graphrag.bm25_tail WHERE corpus_id = $1",
-    "DELETE FROM graphrag.bm25_tombstones WHERE corpus_id = $1",
 )
 # Where TRUNCATE, or a restore of single tables, took the rows that these are of. Of any corpus: they do not say of which.
 _ORPHANS = (
@@ -121,7 +107,7 @@ def reindex(db: Database, name: str | None, extraction: str | None) -> int:
     if not _lock(db, corpus):
         return reindex(db, name, extraction)
     db.query("SELECT graphrag._advance_sequences()")
-    for statement in (_LOST_TABLES, *_GRAPH, *_BM25, _DEAD_CHUNKS, _DEAD_WINDOWS):
+    for statement in (_LOST_TABLES, *_MISPLACED, *DELETE_GRAPH, *DELETE_BM25, _DEAD_CHUNKS, _DEAD_WINDOWS):
         db.query(statement, ["int4"], [corpus.id])
     for statement in _ORPHANS:
         db.query(statement)

@@ -226,12 +226,12 @@ def _stem(name: str, lexemes: Collection[str]) -> str:
     return stems[-1] if stems else name
 
 
-def _has_stretch(relation: Relation, place: int) -> str:
+def _has_stretch(relation: Relation) -> str:
     # As a row: Apache AGE's type has a form as text, but casts scalars alone.
     text = f"pg_catalog.lower(ROW ({', '.join(relation.texts)})::text)"
     return (
         f"EXISTS (SELECT FROM (SELECT {text} AS text OFFSET 0) x"
-        f" JOIN pg_catalog.unnest(${place}) AS s (stretch) ON pg_catalog.strpos(x.text, s.stretch) > 0)"
+        " JOIN pg_catalog.unnest($2) AS s (stretch) ON pg_catalog.strpos(x.text, s.stretch) > 0)"
     )
 
 
@@ -244,7 +244,7 @@ def places_with_text(db: Database, corpus: Corpus, relation: Relation, own: Sequ
     """Return the places (ctid) of the rows of a relation that hold one of the stretches. It compares every text."""
     if not own or not relation.texts:
         return []
-    scope, condition = relation.scope or "$1 IS NOT NULL", _has_stretch(relation, 2)
+    scope, condition = relation.scope or "$1 IS NOT NULL", _has_stretch(relation)
     sql = f"SELECT t.ctid::text AS place FROM ONLY {relation.name} t WHERE {scope} AND {condition}"
     return [row["place"] for row in db.query(sql, ["int4", "text[]"], [corpus.id, list(own)])]
 
@@ -258,7 +258,7 @@ def number_with_text(
     """
     if not own or not relation.texts:
         return 0
-    scope, condition = relation.scope or "$1 IS NOT NULL", _has_stretch(relation, 2)
+    scope, condition = relation.scope or "$1 IS NOT NULL", _has_stretch(relation)
     written = "pg_catalog.age(t.xmin) <= pg_catalog.age($4::xid8::xid)"
     sql = f"""
     SELECT pg_catalog.count(*) AS n
@@ -270,7 +270,7 @@ def number_with_text(
 def delete_with_text(db: Database, corpus: Corpus, relation: Relation, own: Sequence[str], key: str) -> int:
     """Delete the rows of a relation that hold one of the stretches, or name the document as evidence; return how many."""
     evidence = "$3 = ANY (t.evidence)" if relation.columns.get("evidence") == "text[]" else "$3 IS NULL"
-    scope, condition = relation.scope or "$1 IS NOT NULL", f"({_has_stretch(relation, 2)} OR {evidence})"
+    scope, condition = relation.scope or "$1 IS NOT NULL", f"({_has_stretch(relation)} OR {evidence})"
     sql = f"""
     WITH gone AS (DELETE FROM ONLY {relation.name} t WHERE {scope} AND {condition} RETURNING 1)
     SELECT pg_catalog.count(*) AS n FROM gone"""

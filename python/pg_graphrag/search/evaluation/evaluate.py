@@ -13,7 +13,7 @@ from typing import Any
 
 from pg_graphrag.ground import bootstrap
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.json_reading import read_json
+from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.ground.numeric import NDArray, np
 from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.search.contexts.best_rows import MAX_TOP_K, best_rows
@@ -245,9 +245,7 @@ def _differences(
 
 def options_of(options: str | None, names: Sequence[str]) -> dict[str, Any]:
     """Return the options, of which `names` may be given, with defaults; 22023 for bad ones."""
-    settings = read_json(options) if options else {}
-    if not isinstance(settings, dict):
-        raise GraphRAGError(f"options must be a JSON object, not {options}", hint='For example {"seed": 1}.')
+    settings = read_options(options, '{"seed": 1}')
     for name, value in settings.items():
         if name not in names:
             raise GraphRAGError(f'unknown option "{name}" of evaluation', hint=f"Known: {', '.join(names)}.")

@@ -254,9 +254,8 @@ def merged(nodes: Ids, chunks: Ids, tf: Ids, df: Ids, is_concept: Flags | None =
     return nodes[first], chunks[first], tf[order[first]], most[np.cumsum(is_new_node)[first] - 1]
 
 
-_CONCEPTS = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea) AS ids,
-       pg_catalog.string_agg(pg_catalog.int8send(pg_catalog.length(c.concepts)), ''::bytea) AS sizes,
+_CONCEPTS = f"""
+SELECT {packed(ids="c.id", sizes="pg_catalog.length(c.concepts)")},
        pg_catalog.string_agg(c.concepts, ''::bytea) AS concepts
   FROM graphrag.chunks c
  WHERE c.corpus_id = $1 AND c.concepts IS NOT NULL
@@ -303,9 +302,8 @@ def _read(query: Query) -> ConceptGraph:
 
 # About what a statement takes.
 _BYTES = 24
-_OF_WINDOWS = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids,
-       pg_catalog.string_agg(pg_catalog.float8send(s.score), ''::bytea) AS scores
+_OF_WINDOWS = f"""
+SELECT {packed(ids="s.id", scores="s.score::float8")}
   FROM (SELECT m.relationship_id AS id, pg_catalog.max(u.score) AS score
           FROM unnest($1, $2) AS u (window_id, score)
           JOIN graphrag.chunk_windows w ON w.id = u.window_id

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from pg_graphrag.ground.numeric import Flags, Ids, Scores, float64s, int64s, np, within
+from pg_graphrag.ground.numeric import Flags, Ids, Scores, float64s, int64s, np, packed, within
 from pg_graphrag.search.query.query import LED, Query
 from pg_graphrag.server import Row
 from pg_graphrag.text.words.names import title_keys
@@ -54,8 +54,8 @@ SELECT r.id, s.name AS source, t.name AS target, r.keywords, r.description, r.we
   JOIN graphrag.entities t ON t.id = r.target_id
  WHERE r.id = ANY ($1)
 """
-_DESCRIPTIONS = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(r.id), ''::bytea) AS ids, pg_catalog.array_agg(r.description) AS descriptions
+_DESCRIPTIONS = f"""
+SELECT {packed(ids="r.id")}, pg_catalog.array_agg(r.description) AS descriptions
   FROM graphrag.relationships r WHERE r.id = ANY ($1)"""
 # Only items with more mentions than are followed need their best ones.
 _MENTIONS = """
@@ -78,12 +78,10 @@ _MENTIONS = """
                  ORDER BY m.{order} DESC, d.source_key COLLATE "C", c.ordinal
                  LIMIT {most}) b) f) AS {kind}
 """
-_MENTIONED = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(m.id), ''::bytea) AS ids,
-       pg_catalog.string_agg(pg_catalog.int8send(m.{kind}_id), ''::bytea) AS items,
-       pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks
-  FROM graphrag.{kind}_mentions m
- WHERE m.id = ANY ($1) AND m.{kind}_id IS NOT NULL
+_MENTIONED = f"""
+SELECT {packed(ids="m.id", items="m.{kind}_id", chunks="m.chunk_id")}
+  FROM graphrag.{{kind}}_mentions m
+ WHERE m.id = ANY ($1) AND m.{{kind}}_id IS NOT NULL
 """
 # Of more occurrences in a chunk no more count in a walk.
 MAX_TF = 3
@@ -95,13 +93,10 @@ WITH mentions AS MATERIALIZED (
        FROM graphrag.entity_mentions m
       WHERE m.{{column}} = ANY ($1) AND m.entity_id IS NOT NULL)
 SELECT *
-  FROM (SELECT pg_catalog.string_agg(pg_catalog.int8send(m.entity_id), ''::bytea) AS entities,
-               pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,
-               pg_catalog.string_agg(pg_catalog.int8send(m.tf), ''::bytea) AS tf
+  FROM (SELECT {packed(entities="m.entity_id", chunks="m.chunk_id", tf="m.tf")}
           FROM mentions m) m
  CROSS JOIN (
-        SELECT pg_catalog.string_agg(pg_catalog.int8send(e.id), ''::bytea) AS ids,
-               pg_catalog.string_agg(pg_catalog.int8send(e.mention_count), ''::bytea) AS counts
+        SELECT {packed(ids="e.id", counts="e.mention_count")}
           FROM graphrag.entities e
          WHERE e.id = ANY (ARRAY(SELECT m.entity_id FROM mentions m)) AND e.mention_count <= $2) e
 """
@@ -109,7 +104,7 @@ SELECT *
 # A document `d` is a row that is an entity: relationships of other rows lead to its key, which it is about as much as its name.
 IS_ROW = "EXISTS (SELECT FROM graphrag._attached_tables t WHERE t.id = d.attached_id AND t.kind = 'entities')"
 _TITLES = f"""
-SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea) AS chunks, pg_catalog.array_agg(n.name) AS titles
+SELECT {packed(chunks="c.id")}, pg_catalog.array_agg(n.name) AS titles
   FROM graphrag.chunks c
   JOIN graphrag.documents d ON d.id = c.document_id
  CROSS JOIN LATERAL (VALUES (d.title), (CASE WHEN {IS_ROW} THEN d.source_key END)) AS n (name)
@@ -135,11 +130,8 @@ SELECT u.key AS asked, e.id, e.key, e.mention_count
          ORDER BY x.key
          LIMIT $3)) e
 """
-_STRONGEST = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS ids,
-       pg_catalog.string_agg(pg_catalog.int8send(f.low_id), ''::bytea) AS low,
-       pg_catalog.string_agg(pg_catalog.int8send(f.high_id), ''::bytea) AS high,
-       pg_catalog.string_agg(pg_catalog.int8send(f.source_id), ''::bytea) AS source
+_STRONGEST = f"""
+SELECT {packed(ids="f.id", low="f.low_id", high="f.high_id", source="f.source_id")}
   FROM (SELECT DISTINCT s.id, s.low_id, s.high_id, s.source_id
           FROM pg_catalog.unnest($1) AS u (entity_id)
          CROSS JOIN LATERAL (
@@ -164,20 +156,14 @@ SELECT c.id AS chunk_id, c.document_id, c.ordinal, c.content, c.token_count, c.s
 """
 
 
-_AMONG = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(r.id), ''::bytea) AS ids,
-       pg_catalog.string_agg(pg_catalog.int8send(r.low_id), ''::bytea) AS low,
-       pg_catalog.string_agg(pg_catalog.int8send(r.high_id), ''::bytea) AS high,
-       pg_catalog.string_agg(pg_catalog.float8send(r.weight::float8), ''::bytea) AS weights,
-       pg_catalog.string_agg(pg_catalog.float8send(r.mention_count), ''::bytea) AS counts
+_AMONG = f"""
+SELECT {packed(ids="r.id", low="r.low_id", high="r.high_id", weights="r.weight::float8", counts="r.mention_count::float8")}
   FROM graphrag.relationships r
  WHERE r.low_id = ANY ($1) AND r.high_id = ANY ($1)
 """
 _COUNTS = "SELECT e.id, e.mention_count AS n FROM graphrag.entities e WHERE e.id = ANY ($1)"
-_STATED_BY = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids,
-       pg_catalog.string_agg(pg_catalog.float8send(s.score), ''::bytea) AS scores,
-       pg_catalog.string_agg(pg_catalog.float8send(r.weight::float8), ''::bytea) AS weights
+_STATED_BY = f"""
+SELECT {packed(ids="s.id", scores="s.score::float8", weights="r.weight::float8")}
   FROM (SELECT m.relationship_id AS id, pg_catalog.max(u.score) AS score
           FROM unnest($1, $2) AS u (chunk_id, score)
           JOIN graphrag.relationship_mentions m ON m.chunk_id = u.chunk_id
@@ -185,15 +171,13 @@ SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids,
   JOIN graphrag.relationships r ON r.id = s.id
 """
 _WEIGHTS = "SELECT r.id, r.weight::float8 AS weight FROM graphrag.relationships r WHERE r.id = ANY ($1)"
-_IN_ORDER = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(e.id), ''::bytea ORDER BY e.key) AS ids
+_IN_ORDER = f"""
+SELECT {packed("e.key", ids="e.id")}
   FROM graphrag.entities e
  WHERE e.id = ANY ($1)
 """
-_COMMUNITY_MENTIONS = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(f.chunk_id), ''::bytea) AS chunks,
-       pg_catalog.string_agg(pg_catalog.int8send(f.community_id), ''::bytea) AS communities,
-       pg_catalog.string_agg(pg_catalog.int8send(f.tf), ''::bytea) AS tf
+_COMMUNITY_MENTIONS = f"""
+SELECT {packed(chunks="f.chunk_id", communities="f.community_id", tf="f.tf")}
   FROM (SELECT x.chunk_id, m.community_id, pg_catalog.sum(x.tf) AS tf
           FROM graphrag.entity_mentions x
           JOIN graphrag.community_members m ON m.entity_id = x.entity_id

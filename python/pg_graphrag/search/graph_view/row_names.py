@@ -7,7 +7,7 @@ one, in what is asked for and in what is shown. A name that several rows have, o
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from pg_graphrag.ground.numeric import Ids, distinct, int64s, np, numbered, union, within
+from pg_graphrag.ground.numeric import Ids, distinct, int64s, np, numbered, packed, union, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, once, visible_digest
 from pg_graphrag.server import Row
@@ -20,17 +20,15 @@ MAX_CACHED = 50_000
 _NAME_BYTES = 500
 # Names, each with its row's own entity: of the rows among the entities $1, or of which one of these is a name. As all documents
 # give them, and as the documents $2 do.
-_NAMES = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(r.name_id), ''::bytea) AS names,
-       pg_catalog.string_agg(pg_catalog.int8send(r.entity_id), ''::bytea) AS own
+_NAMES = f"""
+SELECT {packed(names="r.name_id", own="r.entity_id")}
   FROM graphrag._row_names r
  WHERE r.entity_id = ANY (ARRAY(SELECT coalesce(n.entity_id, u.id)
                                   FROM pg_catalog.unnest($1) AS u (id)
                                   LEFT JOIN graphrag._row_names n ON n.name_id = u.id))
 """
-_VISIBLE_NAMES = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(r.name_id), ''::bytea) AS names,
-       pg_catalog.string_agg(pg_catalog.int8send(r.entity_id), ''::bytea) AS own
+_VISIBLE_NAMES = f"""
+SELECT {packed(names="r.name_id", own="r.entity_id")}
   FROM graphrag._names_of_rows(ARRAY(
            SELECT coalesce(n.entity_id, u.id)
              FROM pg_catalog.unnest($1) AS u (id)

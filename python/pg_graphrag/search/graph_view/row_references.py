@@ -7,7 +7,7 @@ asked anew by each query.
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from pg_graphrag.ground.numeric import Flags, Ids, distinct, int64s, np, union, within
+from pg_graphrag.ground.numeric import Flags, Ids, distinct, int64s, np, packed, union, within
 from pg_graphrag.search.query.query import Query, once, timed
 from pg_graphrag.search.query.session_values import cache_of_rows, cached_of_rows
 from pg_graphrag.server import Row
@@ -21,7 +21,7 @@ _TARGET_BYTES = 300
 # By first chunk of a row, and by the name that rows among the chunks $1 have for it: these chunks. OFFSET 0: each row is looked
 # up by its key; joined, a generic plan would read all rows (230 ms in place of 2, of a corpus with 388), and so would an index on
 # attached_id, of which statistics from before the rows came say that nothing has one.
-_REFERENCES = """
+_REFERENCES = f"""
 WITH fields AS MATERIALIZED (
     SELECT a.id AS attached_id, r.field, CASE WHEN r.by_name THEN pg_catalog.length(r.prefix) ELSE 0 END + 1 AS start
       FROM graphrag._attached_tables a
@@ -39,7 +39,7 @@ WITH fields AS MATERIALIZED (
       FROM rows_of_chunks r
       JOIN fields f ON f.attached_id = r.attached_id
 ), named AS MATERIALIZED (
-    SELECT l.source_key, l.start, pg_catalog.string_agg(pg_catalog.int8send(l.chunk_id), ''::bytea) AS chunks
+    SELECT l.source_key, l.start, {packed(chunks="l.chunk_id")}
       FROM keys l WHERE l.source_key IS NOT NULL GROUP BY l.source_key, l.start
 )
 SELECT t.id AS target_id, o.id AS document_id, n.source_key, pg_catalog.substr(n.source_key, n.start) AS name, n.chunks

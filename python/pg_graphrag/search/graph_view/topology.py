@@ -172,17 +172,17 @@ SELECT pg_catalog.array_agg(e.key) AS keys,
        {packed(ids="e.id", degrees="e.degree", counts="e.mention_count")}
   FROM (SELECT x.id, x.key, x.degree, x.mention_count FROM graphrag.entities x WHERE x.corpus_id = $1 ORDER BY x.key) e
 """
+# Of relationships `r`.
+PACKED_RELATIONSHIPS = packed(
+    ids="r.id",
+    low="r.low_id",
+    high="r.high_id",
+    sources="r.source_id",
+    weights="r.weight::float8",
+    counts="r.mention_count",
+)
 _RELATIONSHIPS = f"""
-SELECT {
-    packed(
-        ids="r.id",
-        low="r.low_id",
-        high="r.high_id",
-        sources="r.source_id",
-        weights="r.weight::float8",
-        counts="r.mention_count",
-    )
-}
+SELECT {PACKED_RELATIONSHIPS}
   FROM graphrag.relationships r
  WHERE r.corpus_id = $1
 """

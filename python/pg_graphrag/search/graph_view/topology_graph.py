@@ -27,8 +27,8 @@ SELECT {packed(ids="d.id")}, pg_catalog.array_agg(d.source_key) AS source_keys, 
   FROM graphrag.documents d
  WHERE d.id = ANY ($1) AND d.indexed_hash IS NOT NULL
 """
-_EXISTING = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea ORDER BY d.source_key COLLATE "C", c.ordinal) AS ids
+_EXISTING = f"""
+SELECT {packed('d.source_key COLLATE "C", c.ordinal', ids="c.id")}
   FROM graphrag.chunks c
   JOIN graphrag.documents d ON d.id = c.document_id
  WHERE c.id = ANY ($1)

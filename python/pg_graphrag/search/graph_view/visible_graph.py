@@ -107,15 +107,7 @@ class VisibleGraph(TopologyGraph):
         texts = self.texts_of("entity", here)
         columns = here, places, topology.incident.counts(places), topology.mention_counts[places]
         return [
-            {
-                "id": item,
-                "key": topology.keys[place],
-                "name": texts[item].name,
-                "type": texts[item].type,
-                "description": texts[item].description,
-                "degree": degree,
-                "mention_count": count,
-            }
+            texts[item].entity(item, topology.keys[place], degree, count)
             for item, place, degree, count in zip(*(column.tolist() for column in columns), strict=True)
         ]
 

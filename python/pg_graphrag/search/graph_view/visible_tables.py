@@ -10,6 +10,7 @@ from typing import Any
 
 from pg_graphrag.ground.numeric import Flags, Ids, Lists, Scores, distinct, float64s, int64s, np, packed, within
 from pg_graphrag.search.graph_view.graph_tables import Among, Edges, TableGraph, in_one_line
+from pg_graphrag.search.graph_view.topology import PACKED_RELATIONSHIPS
 from pg_graphrag.search.graph_view.visible_chunks import Mentions, VisibleChunks
 from pg_graphrag.search.graph_view.visible_texts import Stated, Text, read_texts
 from pg_graphrag.search.graph_view.visible_topology import are_as_merged, read_entities
@@ -46,17 +47,7 @@ SELECT {packed(ids="m.relationship_id", chunks="m.chunk_id")}
  WHERE m.chunk_id = ANY ($1) AND m.relationship_id IS NOT NULL
 """
 _RELATIONSHIPS = f"""
-SELECT {
-    packed(
-        ids="r.id",
-        low="r.low_id",
-        high="r.high_id",
-        sources="r.source_id",
-        weights="r.weight::float8",
-        counts="r.mention_count",
-        summaries="(r.summary_of IS NOT NULL)::int",
-    )
-}
+SELECT {PACKED_RELATIONSHIPS}, {packed(summaries="(r.summary_of IS NOT NULL)::int")}
   FROM graphrag.relationships r
  WHERE r.id = ANY ($1)
 """
@@ -73,13 +64,12 @@ SELECT {
   FROM graphrag._counted_relationships($1, $2, NULL) m
 """
 # $1: mentions; of each item the first ones.
-_HEAVIEST = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(b.chunk_id), ''::bytea) AS chunks,
-       pg_catalog.string_agg(pg_catalog.int8send(b.item), ''::bytea) AS items
-  FROM (SELECT m.chunk_id, m.{kind}_id AS item,
-               pg_catalog.row_number() OVER (PARTITION BY m.{kind}_id
-                                             ORDER BY m.{order} DESC, d.source_key COLLATE "C", c.ordinal) AS place
-          FROM graphrag.{kind}_mentions m
+_HEAVIEST = f"""
+SELECT {packed(chunks="b.chunk_id", items="b.item")}
+  FROM (SELECT m.chunk_id, m.{{kind}}_id AS item,
+               pg_catalog.row_number() OVER (PARTITION BY m.{{kind}}_id
+                                             ORDER BY m.{{order}} DESC, d.source_key COLLATE "C", c.ordinal) AS place
+          FROM graphrag.{{kind}}_mentions m
           JOIN graphrag.chunks c ON c.id = m.chunk_id
           JOIN graphrag.documents d ON d.id = c.document_id
          WHERE m.id = ANY ($1)) b
@@ -334,19 +324,10 @@ class VisibleTables(TableGraph):
         asked = asked[self.has(asked)]
         texts = self._texts_of("entity", asked)
         counts, degrees = self._chunks.counts(self._db, asked), self._chunks.degrees(self._db, asked)
-        rows = [
-            {
-                "id": item,
-                "key": self._keys[item],
-                "name": texts[item].name,
-                "type": texts[item].type,
-                "description": texts[item].description,
-                "degree": degree,
-                "mention_count": count,
-            }
-            for item, degree, count in zip(asked.tolist(), degrees.tolist(), counts.tolist(), strict=True)
-        ]
-        return in_one_line(rows)
+        columns = asked.tolist(), degrees.tolist(), counts.tolist()
+        return in_one_line(
+            [texts[item].entity(item, self._keys[item], *numbers) for item, *numbers in zip(*columns, strict=True)]
+        )
 
     def relationships(self, ids: list[int]) -> list[Row]:
         rows = self.ends(ids)

@@ -28,6 +28,11 @@ class Text(NamedTuple):
     type: str = ""
     keywords: tuple[str, ...] = ()
 
+    def entity(self, number: int, key: str, degree: int, mention_count: int) -> Row:
+        """Return the row of an entity of which this is the text."""
+        names = {"id": number, "key": key, "name": self.name, "type": self.type, "description": self.description}
+        return names | {"degree": degree, "mention_count": mention_count}
+
 
 _PACKED = "coalesce(pg_catalog.string_agg(pg_catalog.int8send(u.id), ''::bytea), '') AS ids FROM pg_catalog.unnest($1) AS u (id)"
 # Items of which all mentions, visible or not, say the same: what any of them says is what the visible ones do.

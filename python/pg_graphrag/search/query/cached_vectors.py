@@ -7,7 +7,7 @@ when what is cached is right).
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pg_graphrag.ground.numeric import Arrays, Flags, Ids, Places, Scores, Vectors, int64s, np, within
+from pg_graphrag.ground.numeric import Arrays, Flags, Ids, Places, Scores, Vectors, int64s, np, packed, within
 from pg_graphrag.search.query.query import Query, once, visible_digest
 from pg_graphrag.search.query.rankings import NOISE
 from pg_graphrag.search.query.session_values import cache_shared, mapped, shared_value
@@ -285,9 +285,7 @@ def _read(query: Query, kind: str, cached_rows: VectorRows | None, most: int) ->
     """Read which rows there are, at most so many, and the vectors of those not cached yet."""
     dimensions = query.corpus.options.embedding.dimensions
     columns = ("ids", "chunks", "documents", "items")
-    aggregates = ", ".join(
-        f"pg_catalog.string_agg(pg_catalog.int8send(v.{name}), ''::bytea) AS {name}" for name in columns
-    )
+    aggregates = packed(**{name: f"v.{name}" for name in columns})
     # The revision is read by the statement that reads the rows: outside a transaction block it may be newer than the corpus'.
     row = query.db.query(
         f"SELECT {REVISION.format(corpus='$1')} AS revision, {aggregates}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.ground.numeric import Ids, NDArray, Scores, distinct, int64s, np, within
+from pg_graphrag.ground.numeric import Ids, NDArray, Scores, distinct, int64s, np, packed, within
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import cached_property
 
@@ -231,8 +231,8 @@ def ranking(retriever: str, ids: Ids, scores: Scores, reason: Why = _nothing) ->
     return Ranking(retriever, ids[order], scores[order], reason)
 
 
-_ORDER = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea ORDER BY d.source_key COLLATE "C", c.ordinal, c.id) AS ids
+_ORDER = f"""
+SELECT {packed('d.source_key COLLATE "C", c.ordinal, c.id', ids="c.id")}
   FROM graphrag.chunks c
   LEFT JOIN graphrag.documents d ON d.id = c.document_id
  WHERE c.id = ANY ($1)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.ground.numeric import Flags, Ids, NDArray, Scores, distinct, int64s, np, within
+from pg_graphrag.ground.numeric import Flags, Ids, NDArray, Scores, distinct, int64s, np, packed, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.seeds import Mentions, mentions_in
 from pg_graphrag.search.query.query import Query, timed
@@ -32,8 +32,8 @@ LEAST_MASS = 1e-3
 # A cosine's noise as it counts here.
 NOISE = 1e-4
 
-_DOCUMENTS = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(c.document_id), ''::bytea ORDER BY c.id) AS documents
+_DOCUMENTS = f"""
+SELECT {packed("c.id", documents="c.document_id")}
   FROM graphrag.chunks c
  WHERE c.id = ANY ($1)
 """

@@ -7,7 +7,7 @@ many: by HNSW, and exactly in the table where an index does not find enough.
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.ground.numeric import Ids, Scores, Vectors, distinct, float64s, int64s, np, within
+from pg_graphrag.ground.numeric import Ids, Scores, Vectors, distinct, float64s, int64s, np, packed, within
 from pg_graphrag.llm.embedding.vector_text import vector_text
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.visible_chunks import visible_chunks
@@ -111,16 +111,14 @@ def _nearest_in_table(query: Query, nearby: list[Any], limit: int) -> list[tuple
     for start in range(0, len(nearby), _VECTORS_AT_ONCE):
         part = nearby[start : start + _VECTORS_AT_ONCE]
         columns = {f"d{place}": distance(query, vector_text(vector)) for place, vector in enumerate(part)}
-        aggregates = (
-            f"pg_catalog.string_agg(pg_catalog.float8send(e.{name}), ''::bytea) AS {name}" for name in columns
-        )
+        aggregates = packed(ids="e.entity_id", **{name: f"e.{name}::float8" for name in columns})
         distances = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
         most = " OR ".join(
             f"e.{name} <= {bound!r}" if np.isfinite(bound) else "true"
             for name, bound in zip(columns, bounds[start:], strict=False)
         )
         row = query.db.literal_query(
-            f"SELECT pg_catalog.string_agg(pg_catalog.int8send(e.entity_id), ''::bytea) AS ids, {', '.join(aggregates)}"
+            f"SELECT {aggregates}"
             f" FROM (SELECT v.entity_id, {distances} FROM {cached_vectors.table(query, 'entity')} v {condition} OFFSET 0) e"
             f" WHERE {most}"
         )[0]
@@ -314,9 +312,7 @@ def _best_windows_in_table(query: Query, limit: int) -> tuple[Ids, Scores, Ids]:
     while True:
         # OFFSET 0 hides the index.
         row = query.db.literal_query(
-            "SELECT pg_catalog.string_agg(pg_catalog.int8send(n.chunk_id), ''::bytea) AS chunks,"
-            "       pg_catalog.string_agg(pg_catalog.int8send(n.window_id), ''::bytea) AS windows,"
-            "       pg_catalog.string_agg(pg_catalog.float8send(n.distance), ''::bytea) AS distances"
+            f"SELECT {packed(chunks='n.chunk_id', windows='n.window_id', distances='n.distance::float8')}"
             f"  FROM (SELECT w.* FROM (SELECT v.window_id, v.chunk_id, {distance(query, query.vector_text)} AS distance"
             f"                           FROM {cached_vectors.table(query, 'window')} v {condition} OFFSET 0) w"
             f"         ORDER BY w.distance LIMIT {most}) n"
@@ -362,8 +358,7 @@ def score_chunks(query: Query, chunk_ids: Ids) -> Scores:
     db = query.db
     kind = f"{db.vector_type}({query.corpus.options.embedding.dimensions})"
     row = db.literal_query(
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(s.chunk_id), ''::bytea) AS ids,"
-        "       pg_catalog.string_agg(pg_catalog.float8send(s.cosine), ''::bytea) AS cosines"
+        f"SELECT {packed(ids='s.chunk_id', cosines='s.cosine::float8')}"
         f"  FROM (SELECT v.chunk_id, 1 - pg_catalog.min(v.embedding::{kind} {db.cosine_distance}"
         f"               '{query.vector_text}'::{kind}) AS cosine FROM {cached_vectors.table(query, 'window')} v"
         f"         WHERE v.chunk_id = ANY ({ids_literal(chunk_ids)}) GROUP BY v.chunk_id) s"
@@ -375,8 +370,7 @@ def score_chunks(query: Query, chunk_ids: Ids) -> Scores:
 def _windows_of(query: Query, chunk_ids: Ids) -> tuple[Ids, Ids]:
     """Return (chunks, windows), (n,) int64 each, of the windows of chunks."""
     row = query.db.query(
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.chunk_id), ''::bytea) AS chunks,"
-        "       pg_catalog.string_agg(pg_catalog.int8send(v.window_id), ''::bytea) AS windows"
+        f"SELECT {packed(chunks='v.chunk_id', windows='v.window_id')}"
         f"  FROM {cached_vectors.table(query, 'window')} v WHERE v.chunk_id = ANY ($1)",
         ["int8[]"],
         [chunk_ids.tolist()],

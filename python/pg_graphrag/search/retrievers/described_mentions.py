@@ -6,7 +6,7 @@ A mention's text never changes, leads straight to its chunk, and is visible wher
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.ground.numeric import float64s, int64s, np, union, within
+from pg_graphrag.ground.numeric import float64s, int64s, np, packed, union, within
 from pg_graphrag.llm.embedding.vector_text import vector_text
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query import cached_vectors
@@ -132,9 +132,7 @@ def _all_in_table(query: Query, kind: str, text: str | None) -> tuple[Any, Any, 
     """Return what `_all` does of a large table, of which little is visible."""
     item = kind.removesuffix("_mention")
     row = query.db.query(
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.mention_id), ''::bytea) AS ids,"
-        f"       pg_catalog.string_agg(pg_catalog.int8send(m.{item}_id), ''::bytea) AS items,"
-        "       pg_catalog.string_agg(pg_catalog.int8send(v.chunk_id), ''::bytea) AS chunks"
+        f"SELECT {packed(ids='v.mention_id', items=f'm.{item}_id', chunks='v.chunk_id')}"
         f"  FROM {cached_vectors.table(query, kind)} v"
         f"  JOIN graphrag.{kind}s m ON m.id = v.mention_id AND m.{item}_id IS NOT NULL"
         f" {cached_vectors.OF_DOCUMENTS.format(documents='$1')}",
@@ -153,10 +151,9 @@ def _cosines(query: Query, kind: str, text: str, ids: Any, near: tuple[Any, Any]
     cosines = np.zeros(len(ids))
     known = within(ids, near[0])
     cosines[known] = near[1][np.searchsorted(near[0], ids[known])]
+    distance = dense.distance(query, vector_text(query.embed([text])[0]))
     row = query.db.literal_query(
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.mention_id), ''::bytea) AS ids,"
-        f"       pg_catalog.string_agg(pg_catalog.float8send({dense.distance(query, vector_text(query.embed([text])[0]))}),"
-        "                              ''::bytea) AS distances"
+        f"SELECT {packed(ids='v.mention_id', distances=f'({distance})::float8')}"
         f"  FROM {cached_vectors.table(query, kind)} v"
         f" WHERE v.mention_id = ANY ('{{{','.join(map(str, ids[~known].tolist()))}}}'::int8[])"
     )[0]

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import compress
 
-from pg_graphrag.ground.numeric import distinct, int64s, np, numbered, within
+from pg_graphrag.ground.numeric import distinct, int64s, np, numbered, packed, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, once, timed
 from pg_graphrag.search.query.rankings import best_places
@@ -42,9 +42,8 @@ def near_enough(query: Query, chunks: Sequence[int]) -> list[bool]:
     return [nearness[chunk] >= least and (is_whole or nearness[chunk] > 0) for chunk in chunks]
 
 
-_COMMUNITIES = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(c.level), ''::bytea ORDER BY c.id) AS levels,
-       pg_catalog.string_agg(pg_catalog.int8send(coalesce(c.parent_id, 0)), ''::bytea ORDER BY c.id) AS parents
+_COMMUNITIES = f"""
+SELECT {packed("c.id", levels="c.level", parents="coalesce(c.parent_id, 0)")}
   FROM graphrag.communities c
  WHERE c.id = ANY ($1)
 """

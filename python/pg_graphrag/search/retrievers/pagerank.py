@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from pg_graphrag.ground.numeric import Flags, Ids, Scores, distinct, int64s, np, numbered, sums, union, within
+from pg_graphrag.ground.numeric import Flags, Ids, Scores, distinct, int64s, np, numbered, packed, sums, union, within
 from pg_graphrag.search.graph_view import seeds
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.chunk_concept_graph import ConceptGraph, WeakConcepts, concept_graph
@@ -357,17 +357,14 @@ def _seeded(ids: Ids, seeds: dict[int, float]) -> Scores:
 
 # Of entities of a model's graph no place in the text is known: they count as they are. Sentences are cut here: in SQL each cut
 # unpacks the whole chunk.
-_SENTENCES = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(m.chunk_id), ''::bytea) AS chunks,
-       pg_catalog.string_agg(pg_catalog.int8send(m.start_offset), ''::bytea) AS starts,
-       pg_catalog.string_agg(pg_catalog.int8send(m.end_offset), ''::bytea) AS ends,
-       pg_catalog.string_agg(pg_catalog.int8send(m.size), ''::bytea) AS sizes,
+_SENTENCES = f"""
+SELECT {packed(chunks="m.chunk_id", starts="m.start_offset", ends="m.end_offset", sizes="m.size")},
        pg_catalog.string_agg(m.entities, ''::bytea) AS entities,
        (SELECT pg_catalog.array_agg(c.content ORDER BY c.id) FROM graphrag.chunks c WHERE c.id = ANY ($1)) AS contents,
        (SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id) || pg_catalog.int8send(c.start_offset), ''::bytea ORDER BY c.id)
           FROM graphrag.chunks c WHERE c.id = ANY ($1)) AS places
   FROM (SELECT e.chunk_id, e.start_offset, e.end_offset, pg_catalog.count(*) AS size,
-               pg_catalog.string_agg(pg_catalog.int8send(e.entity_id), ''::bytea) AS entities
+               {packed(entities="e.entity_id")}
           FROM graphrag.entity_mentions e
          WHERE e.chunk_id = ANY ($1) AND e.entity_id IS NOT NULL AND e.start_offset IS NOT NULL
          GROUP BY e.chunk_id, e.start_offset, e.end_offset) m

@@ -113,8 +113,7 @@ def _scores(query: Query, level: int | None, communities: list[int] | None) -> t
     if communities is not None:
         condition += f" AND r.community_id = ANY ({dense.ids_literal(np.array(communities, np.int64))})"
     row = db.literal_query(
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea ORDER BY s.title, s.id) AS ids,"
-        "       pg_catalog.string_agg(pg_catalog.float8send(s.words), ''::bytea ORDER BY s.title, s.id) AS words"
+        f"SELECT {packed('s.title, s.id', ids='s.id', words='s.words::float8')}"
         '  FROM (SELECT r.community_id AS id, r.title COLLATE "C" AS title,'
         f"               pg_catalog.ts_rank_cd(r.tsv, {literal}::tsquery, 1)::float8 AS words"
         "          FROM graphrag.community_reports r"
@@ -127,10 +126,9 @@ def _scores(query: Query, level: int | None, communities: list[int] | None) -> t
 def _cosines(query: Query, communities: Ids, *, are_all: bool) -> Scores:
     """Return the cosine of each report's vector and the query's, at least 0; 0 where a report has no vector."""
     condition = "" if are_all else f" AND v.community_id = ANY ({dense.ids_literal(communities)})"
+    cosine = f"(1 - {dense.distance(query, query.vector_text)})::float8"
     row = query.db.literal_query(
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(v.community_id), ''::bytea ORDER BY v.community_id) AS ids,"
-        f"      pg_catalog.string_agg(pg_catalog.float8send((1 - {dense.distance(query, query.vector_text)})::float8),"
-        "                            ''::bytea ORDER BY v.community_id) AS cosines"
+        f"SELECT {packed('v.community_id', ids='v.community_id', cosines=cosine)}"
         f" FROM graphrag.report_vectors v WHERE v.space_id = {query.corpus.space}{condition}"
     )[0]
     with_vector, cosines = int64s(row["ids"]), float64s(row["cosines"])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pg_graphrag.ground.numeric import int64s
+from pg_graphrag.ground.numeric import int64s, packed
 from pg_graphrag.index.curation.name_variants import Resembling
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.row_names import row_names
@@ -15,8 +15,8 @@ from pg_graphrag.text.concept import key
 MAX_LENGTH, MAX_WORDS = 64, 6
 # Names that are compared between two looks whether the search was cancelled: some 20 ms.
 AT_ONCE = 5000
-_KEYS = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(f.id), ''::bytea) AS ids, pg_catalog.array_agg(f.key) AS keys
+_KEYS = f"""
+SELECT {packed(ids="f.id")}, pg_catalog.array_agg(f.key) AS keys
   FROM (SELECT e.id, e.key FROM graphrag.entities e WHERE e.corpus_id = $1
         UNION ALL
         SELECT e.id, a.key FROM graphrag.aliases a JOIN graphrag.entities e ON e.corpus_id = a.corpus_id AND e.key = a.entity_key

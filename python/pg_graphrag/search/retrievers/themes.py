@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from pg_graphrag.ground.numeric import int64s
+from pg_graphrag.ground.numeric import int64s, packed
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, once
 from pg_graphrag.search.retrievers import graph_evidence
@@ -97,7 +97,7 @@ def level_cut(query: Query) -> list[int]:
     if query.is_closed:
         return []
     row = query.db.query(
-        "SELECT pg_catalog.string_agg(pg_catalog.int8send(c.id), ''::bytea ORDER BY c.id) AS ids"
+        f"SELECT {packed('c.id', ids='c.id')}"
         "  FROM graphrag.communities c JOIN graphrag.community_reports r ON r.community_id = c.id"
         " WHERE c.corpus_id = $1 AND r.rating >= $3 AND (c.level = $2 OR c.level < $2"
         "   AND NOT EXISTS (SELECT FROM graphrag.communities x WHERE x.parent_id = c.id))",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.numeric import Ids, int64s, np, within
+from pg_graphrag.ground.numeric import Ids, int64s, np, packed, within
 from pg_graphrag.server import OWNER, Database, Row, cached_property
 from pg_graphrag.server.access.filters import EVERY, Condition, compile_filter
 from pg_graphrag.server.access.moments import asks_a_moment
@@ -192,8 +192,8 @@ class Documents:
         return None if self.ids is None else self.ids.tolist()
 
 
-_INDEXED = """
-SELECT pg_catalog.string_agg(pg_catalog.int8send(s.id), ''::bytea) AS ids
+_INDEXED = f"""
+SELECT {packed(ids="s.id")}
   FROM (SELECT DISTINCT c.document_id AS id FROM graphrag.chunks c WHERE c.corpus_id = $1) s
 """
 # Counted by triggers. Documents whose content changed since it was indexed are not among these.

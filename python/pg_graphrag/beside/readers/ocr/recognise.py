@@ -90,15 +90,15 @@ def metadata_of(source: Source, what: str, by_number: Mapping[int, Recognised]) 
     return {"recognised": {"engine": source.options.ocr_engine, what: sure}} if sure else {}
 
 
-def unsure_text(what: str, by_number: Mapping[int, Recognised]) -> str | None:
+def unsure_text(by_number: Mapping[int, Recognised]) -> str | None:
     """Return the warning of pages that cannot be read, or whose letters are not sure enough; None where there are none."""
     reasons: list[str] = []
     if failed := {number: item.error for number, item in sorted(by_number.items()) if item.error}:
-        reasons.append(f"{numbers_text(what, list(failed))} cannot be recognised: {next(iter(failed.values()))}")
+        reasons.append(f"{numbers_text('page', list(failed))} cannot be recognised: {next(iter(failed.values()))}")
     unsure = {number: item.confidence for number, item in sorted(by_number.items()) if item.page and not item.is_sure}
     if unsure:
         reasons.append(
-            f"recognised text of {numbers_text(what, list(unsure))} left out: its confidence is {min(unsure.values()):.2f}"
+            f"recognised text of {numbers_text('page', list(unsure))} left out: its confidence is {min(unsure.values()):.2f}"
             f"{'' if len(unsure) == 1 else f' to {max(unsure.values()):.2f}'}, below {LEAST_CONFIDENCE}; scan it anew, or, "
             "for scripts other than Latin, Chinese and Japanese, take --ocr-engine tesseract"
         )

@@ -135,7 +135,7 @@ def read_pdf(source: Source) -> Iterator[Item]:
         yield from add_pictures(
             source, pdf, [number for number, page in enumerate(pages, 1) if not page or number in by_number]
         )
-    unsure = unsure_text("page", by_number)
+    unsure = unsure_text(by_number)
     hint = "" if source.options.pictures else "; run OCR on it"
     if source.options.recognises:
         hint = ", nor is any recognised"

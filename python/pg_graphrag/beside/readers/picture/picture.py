@@ -60,7 +60,7 @@ def read_picture(source: Source) -> Iterator[Item]:
     letters = (line.text for item in by_number.values() for block in item.page for line in block.lines)
     if sum(map(str.isalnum, "".join(letters))) < LEAST_LETTERS:
         by_number = {number: item for number, item in by_number.items() if item.error}
-    if unsure := unsure_text("page", by_number):
+    if unsure := unsure_text(by_number):
         yield source.warning(unsure)
     pages = [by_number[number].page if number in by_number and by_number[number].is_sure else [] for number in numbers]
     text = text_of(pages, {}) if any(pages) else ""

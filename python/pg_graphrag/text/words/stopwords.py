@@ -18,20 +18,17 @@ _CLOSED = {
     "y": "nowadays also too just only even still already again ever never always often sometimes usually "
     "definitely totally really",
     "x": "do does did done doing and or but nor so yet if then else because although though while whereas "
-    "unless whether when where why how once here now very "
-    "quite rather almost well much more most less least many few several "
-    "enough etc eg ie e.g i.e okay ok yes yeah yep no nope hey hi hello oh wow hmm haha hahaha lol thanks "
-    "thank thx sorry sure great awesome cool nice good bye cheers absolutely exactly alright yay whoa woohoo aww "
-    "yikes "
+    "unless whether when where why how once here now very quite rather almost well much more most less least many few "
+    "several enough etc eg ie e.g i.e okay ok yes yeah yep no nope hey hi hello oh wow hmm haha hahaha lol thanks "
+    "thank thx sorry sure great awesome cool nice good bye cheers absolutely exactly alright yay whoa woohoo aww yikes "
     "hurrah hallo ah aha alas ugh oops whoops yup nah gosh whereat whereupon by-the-bye by-and-by to-day to-morrow "
-    "to-night "
-    "perfect perfectly right maybe perhaps however therefore thus hence moreover furthermore otherwise "
-    "instead meanwhile indeed note see using used use uses following followed according including included "
-    "given based being regardless otherwise accordingly alternatively consequently additionally similarly "
-    "likewise namely i'm let's don't doesn't isn't can't it's first second third fourth fifth last next "
-    "previous former latter own same other others else one ones none nobody nothing something anything "
-    "everything someone anyone everyone somebody anybody everybody myself yourself himself herself itself "
-    "ourselves themselves welcome goodbye congratulations congrats apologies "
+    "to-night perfect perfectly right maybe perhaps however therefore thus hence moreover furthermore otherwise "
+    "instead meanwhile indeed note see using used use uses following followed according including included given based "
+    "being regardless otherwise accordingly alternatively consequently additionally similarly likewise namely i'm "
+    "let's don't doesn't isn't can't it's first second third fourth fifth last next previous former latter own same "
+    "other others else one ones none nobody nothing something anything everything someone anyone everyone somebody "
+    "anybody everybody myself yourself himself herself itself ourselves themselves welcome goodbye congratulations "
+    "congrats apologies "
     "today tomorrow yesterday tonight ago soon later earlier",
 }
 ENGLISH_FUNCTION_WORDS = {word: letter for letter, words in _CLOSED.items() for word in words.split()}
@@ -81,39 +78,30 @@ ENGLISH_ADJECTIVE_ENDS = tuple(
 # Given names that are other words too: part of the name that follows them at the beginning of a sentence.
 ENGLISH_GIVEN_NAMES = frozenset(
     "abel amber art ash autumn barb basil bear bill billy blaze bob bobby brook buck bud buddy burr candy cap "
-    "carol cash "
-    "chance charity chase cher chip chuck clay cliff clint cole colt cook coral crystal daisy dale dawn dean dick "
-    "dirk "
-    "don drake drew duke earl ed ella eve faith fern finn flora ford forest frank gene ginger glen grace grant gray "
-    "guy hank harmony harry hazel heath heather herb holly hope hunter iris ivy jack jade jasmine jay jean jerry "
-    "jersey "
-    "jewel jimmy joe john josh joy june april august summer major king lance lane lee lily lily mack marina mark "
-    "mars "
-    "martin mason max may melody mercy merry mike miles miller myrtle nick norm olive opal parker patience pat patsy "
-    "pearl peg penny pepper percy perry peter pierce piper poppy porter prince queenie rainbow randy ray red reed "
-    "rich "
-    "river rob robin rock rod roger rose rosemary rowan ruby rusty ruth sage sally sandy savannah scarlet skip sky "
-    "skye sonny star stella sterling stone storm sue susan taylor ted terry tiffany tom tony trinity troy tucker "
-    "tyler van vera vic victor viola violet wade walker wally ward warren wayne webb wendy will willow wood woody "
-    "wren "
-    "zane".split()
+    "carol cash chance charity chase cher chip chuck clay cliff clint cole colt cook coral crystal daisy dale "
+    "dawn dean dick dirk don drake drew duke earl ed ella eve faith fern finn flora ford forest frank gene "
+    "ginger glen grace grant gray guy hank harmony harry hazel heath heather herb holly hope hunter iris ivy "
+    "jack jade jasmine jay jean jerry jersey jewel jimmy joe john josh joy june april august summer major king "
+    "lance lane lee lily lily mack marina mark mars martin mason max may melody mercy merry mike miles miller "
+    "myrtle nick norm olive opal parker patience pat patsy pearl peg penny pepper percy perry peter pierce "
+    "piper poppy porter prince queenie rainbow randy ray red reed rich river rob robin rock rod roger rose "
+    "rosemary rowan ruby rusty ruth sage sally sandy savannah scarlet skip sky skye sonny star stella sterling "
+    "stone storm sue susan taylor ted terry tiffany tom tony trinity troy tucker tyler van vera vic victor "
+    "viola violet wade walker wally ward warren wayne webb wendy will willow wood woody wren zane".split()
 )
 # Of these, the ones that begin a sentence hardly ever as another word.
 ENGLISH_SURE_NAMES = frozenset("bob bobby debian gene hank jack josh nick pat rob ted tony tom".split())
 # Nouns that are part of a name with "of" after them: "Duke of Wellington".
 ENGLISH_NAME_HEADS = frozenset(
-    "abbey academy archbishop archdiocese archduke bank baron battle bay bishop cape church college count countess "
-    "county "
-    "department diocese duchess duchy duke earl empire gulf house institute isle isles kingdom king lord marquess "
-    "ministry museum order prince princess principality province queen republic school sea siege strait sultan "
-    "treaty "
-    "university viscount".split()
+    "abbey academy archbishop archdiocese archduke bank baron battle bay bishop cape church college count "
+    "countess county department diocese duchess duchy duke earl empire gulf house institute isle isles kingdom "
+    "king lord marquess ministry museum order prince princess principality province queen republic school sea "
+    "siege strait sultan treaty university viscount".split()
 )
 # Small words between the parts of a person's name: "Ludwig van Beethoven", "Juana Inés de la Cruz".
 ENGLISH_NAME_PARTICLES = frozenset(
-    "af al ap av bin bint binti da dal das de de' de’ degli dei del della delle den der des di dos du ferch ibn la "
-    "las "
-    "le los ter van verch von y zu zum zur".split()
+    "af al ap av bin bint binti da dal das de de' de’ degli dei del della delle den der des di dos du ferch "
+    "ibn la las le los ter van verch von y zu zum zur".split()
 )
 # What comes after "the" in the name of a ruler or a saint.
 ENGLISH_EPITHETS = frozenset(
@@ -124,11 +112,9 @@ ENGLISH_EPITHETS = frozenset(
 )
 # Ranks that follow a name after a comma: "Henry Stafford, 1st Baron Stafford".
 ENGLISH_RANKS = (
-    "Abbess Abbot Archbishop Archduchess Archduke Baron Baroness Bishop Count Countess Dauphin Dauphine Duchess "
-    "Duke Earl "
-    "Elector Electress Emir Emperor Empress Infanta Infante King Lady Landgrave Landgravine Lord Marchioness "
-    "Margrave "
-    "Margravine Marquess Marquis Prince Princess Queen Sultan Tsar Tsarina Viscount Viscountess"
+    "Abbess Abbot Archbishop Archduchess Archduke Baron Baroness Bishop Count Countess Dauphin Dauphine Duchess Duke "
+    "Earl Elector Electress Emir Emperor Empress Infanta Infante King Lady Landgrave Landgravine Lord Marchioness "
+    "Margrave Margravine Marquess Marquis Prince Princess Queen Sultan Tsar Tsarina Viscount Viscountess"
 ).split()
 # Titles left out before a full name, so that "Professor Ada Byron" and "Ada Byron" are one entity.
 ENGLISH_TITLES = frozenset(
@@ -162,14 +148,13 @@ ENGLISH_HEADS = frozenset(
     "couple course deal degree detail details difference differences end example examples exception extent "
     "fact facts fun guy guys idea ideas instance instances issue issues item items kind kinds lot lots luck "
     "majority manner matter matters meaning means moment moments need needs note notes one ones people person "
-    "place places plenty possibility possibilities problem problems purpose purposes question questions "
-    "reason reasons respect rest section sections sense series situation situations something sort sorts "
-    "stuff thing things today tomorrow tonight total use uses usage variety way ways while work works "
-    "yesterday chapter chapters second seconds minute minutes hour hours day days night nights week weeks "
-    "weekend weekends month months year years morning evening afternoon following description descriptions "
-    "look looks help thanks vibe vibes spot spots reminder reminders addition additions time times advancement "
-    "advancements "
-    "move moves option options sound thought thoughts recommendation recommendations effort efforts aspect aspects "
+    "place places plenty possibility possibilities problem problems purpose purposes question questions reason "
+    "reasons respect rest section sections sense series situation situations something sort sorts stuff thing "
+    "things today tomorrow tonight total use uses usage variety way ways while work works yesterday chapter "
+    "chapters second seconds minute minutes hour hours day days night nights week weeks weekend weekends month "
+    "months year years morning evening afternoon following description descriptions look looks help thanks "
+    "vibe vibes spot spots reminder reminders addition additions time times advancement advancements move "
+    "moves option options sound thought thoughts recommendation recommendations effort efforts aspect aspects "
     "air manner manners attempt attempts occasion occasions".split()
 )
 # These do only after an adjective: "different type", but "data type".
@@ -225,10 +210,9 @@ CHINESE_STOP_WORDS = frozenset(
     "也是".split()
 )
 CHINESE_HEADS = frozenset(
-    "时候 情况 方面 时间 问题 部分 东西 地方 人们 方式 方法 结果 原因 例子 内容 过程 意思 事情 下面 上面 以下 "
-    "以上 曾任 现任 前任 前面 后面 里面 外面 之间 之后 之前 同时 目前 现在 今天 明天 昨天 当前 全部 所有 一般 可能 "
-    "其中 别人 "
-    "大家 自己 程度 时 人 年 月 日 时期 种 个 者 "
+    "时候 情况 方面 时间 问题 部分 东西 地方 人们 方式 方法 结果 原因 例子 内容 过程 意思 事情 下面 上面 以下 以上 "
+    "曾任 现任 前任 前面 后面 里面 外面 之间 之后 之前 同时 目前 现在 今天 明天 昨天 当前 全部 所有 一般 可能 其中 "
+    "别人 大家 自己 程度 时 人 年 月 日 时期 种 个 者 "
     # What a text says of itself and of its own parts: 本法规定, 国家有关规定.
     "有关 相关 本法 本条 本款 本章 本节 本案 本市 本省 本县 本区 本院 本会 本网 前款 上款 前条 本条例 本办法 本规定".split()
 )
@@ -243,22 +227,17 @@ CHINESE_SURNAMES = frozenset(
 # Japanese and Chinese words that fit everywhere: a compound of nothing else (提案手法, 重要优势) is no concept.
 CJK_GENERIC = frozenset(
     "一覧表 大きさ いくつ お知らせ 参考情報 訳者注 編者注 入力者注 利用法 使用法 使用方法 作業中 解决方案 作用 "
-    "既存 提案 新規 各 全 同 本 当該 最終 追加 使用 利用 基本 推奨 適用 直接 全体 個別 主要 重要 必要 可能 関連 "
-    "従来 独自 最新 最高 最大 最小 最適 "
-    "一般 通常 通称 特定 同一 実際 対象 内容 手法 方法 方式 構成 結果 評価 比較 実験 検証 対応 場面 場合 要件 選択 "
-    "基準 効果 影響 課題 問題 種類 "
-    "状況 状態 方針 目的 理由 原因 特徴 品質 概要 詳細 説明 例 参考 情報 情報源 関係 部分 要素 事項 項目 設計 実装 "
-    "内部 外部 総数 数 量 値 数値 化 "
-    "強み 弱み 強さ 弱さ 考え 自体 付近 側 側面 観点 点 面 段階 向上 低下 増加 減少 可能性 関係性 必要性 重要性 "
-    "方向性 機能 処理 作業 活動 経験 "
-    "意味 意見 考慮 検討 分析 確認 開始 終了 実施 実行 導入 提供 対策 "
-    "新 旧 老 不同 重要 主要 明显 相关 关键 具体 各种 多种 一定 一般 特定 优势 影响 观点 场景 领域 成员 专业 方面 "
-    "因素 内容 情况 问题 部分 方法 方式 "
-    "结果 过程 作用 意义 特点 关系 条件 水平 程度 能力 效果 功能 要求 目标 目的 任务 活动 工作 信息 数量 变化 不断 "
-    "有效 全面 整体 个人 基本 根本 直接 "
-    "完整 良好 优秀 高级 高品质 强力 措施 中心 规划 主题 全部 其它 其他 其余 大量 少量 多数 少数 同类 类似 以往 "
-    "传统 现有 现行 最终 最后 最大 最高 "
-    "重要性 可能性 必要性 负面 正面 反应 反應 重新 处理 進行 崇高 事業 事业 成果 表现 出色".split()
+    "既存 提案 新規 各 全 同 本 当該 最終 追加 使用 利用 基本 推奨 適用 直接 全体 個別 主要 重要 必要 可能 "
+    "関連 従来 独自 最新 最高 最大 最小 最適 一般 通常 通称 特定 同一 実際 対象 内容 手法 方法 方式 構成 結果 "
+    "評価 比較 実験 検証 対応 場面 場合 要件 選択 基準 効果 影響 課題 問題 種類 状況 状態 方針 目的 理由 原因 "
+    "特徴 品質 概要 詳細 説明 例 参考 情報 情報源 関係 部分 要素 事項 項目 設計 実装 内部 外部 総数 数 量 値 "
+    "数値 化 強み 弱み 強さ 弱さ 考え 自体 付近 側 側面 観点 点 面 段階 向上 低下 増加 減少 可能性 関係性 "
+    "必要性 重要性 方向性 機能 処理 作業 活動 経験 意味 意見 考慮 検討 分析 確認 開始 終了 実施 実行 導入 提供 "
+    "対策 新 旧 老 不同 重要 主要 明显 相关 关键 具体 各种 多种 一定 一般 特定 优势 影响 观点 场景 领域 成员 "
+    "专业 方面 因素 内容 情况 问题 部分 方法 方式 结果 过程 作用 意义 特点 关系 条件 水平 程度 能力 效果 功能 "
+    "要求 目标 目的 任务 活动 工作 信息 数量 变化 不断 有效 全面 整体 个人 基本 根本 直接 完整 良好 优秀 高级 "
+    "高品质 强力 措施 中心 规划 主题 全部 其它 其他 其余 大量 少量 多数 少数 同类 类似 以往 传统 现有 现行 "
+    "最终 最后 最大 最高 重要性 可能性 必要性 负面 正面 反应 反應 重新 处理 進行 崇高 事業 事业 成果 表现 出色".split()
 )
 # What a compound may begin with (重要基础设施) or end with (赤道付近) without being another thing.
 CJK_MODIFIERS = frozenset(

@@ -178,13 +178,8 @@ def are_few(query: Query, kind: str) -> bool:
     if query.visible is None:
         return False
     key = "are few", corpus.space, kind, visible_digest(query)
-    are_few_visible: bool | None = cache.get(corpus, key)
-    if are_few_visible is None:
-        most = spaces.compared_rows(corpus.options.embedding.dimensions, kind)
-        are_few_visible = not _are_more(query, kind, most, query.visible_ids)
-        if corpus.revision is not None:
-            cache.put(corpus, key, are_few_visible, 0)
-    return are_few_visible
+    most = spaces.compared_rows(corpus.options.embedding.dimensions, kind)
+    return cache.known(corpus, key, lambda: not _are_more(query, kind, most, query.visible_ids))
 
 
 def _is_small(query: Query, kind: str) -> bool:
@@ -192,12 +187,8 @@ def _is_small(query: Query, kind: str) -> bool:
     corpus = query.corpus
     assert corpus.space is not None
     key = "is small", corpus.space, kind
-    is_few: bool | None = cache.get(corpus, key)
-    if is_few is None:
-        is_few = not _are_more(query, kind, spaces.compared_rows(corpus.options.embedding.dimensions, kind))
-        if corpus.revision is not None:
-            cache.put(corpus, key, is_few, 0)
-    return is_few
+    most = spaces.compared_rows(corpus.options.embedding.dimensions, kind)
+    return cache.known(corpus, key, lambda: not _are_more(query, kind, most))
 
 
 @once

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from pg_graphrag.ground import bounds
@@ -345,12 +345,9 @@ class Query:
         if not made_for.intersection(self.languages):
             return f"the embedder was not made for {', '.join(self.languages)}"
         # Of all documents the session knows it for their revision; which ones are visible is this query's own.
+        read = partial(any_embedded, self.db, self.corpus, made_for, self.visible_ids)
         key = "any embedded", self.corpus.id
-        has_vectors = cache.get(self.corpus, key) if self.visible is None else None
-        if has_vectors is None:
-            has_vectors = any_embedded(self.db, self.corpus, made_for, self.visible_ids)
-            if self.visible is None and self.corpus.revision is not None:
-                cache.put(self.corpus, key, has_vectors, 0)
+        has_vectors = read() if self.visible is not None else cache.known(self.corpus, key, read)
         if has_vectors:
             return None
         return "no document has words in a language that the embedder was made for"

@@ -9,13 +9,14 @@ never what it is.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, TypeVar
 
 from pg_graphrag.server import Database, Row
 from pg_graphrag.server.backend import release_freed
 from pg_graphrag.server.corpus.corpora import REVISION, Corpus
 
+T = TypeVar("T")
 # Corpora of which a session remembers the revision it saw last.
 _MAX_CORPORA = 256
 # With so many queries whatever may be cached pays.
@@ -58,6 +59,15 @@ class SessionCache:
             return None
         self._entries.move_to_end(key)
         return entry.value
+
+    def known(self, corpus: Corpus, key: Hashable, read: Callable[[], T]) -> T:
+        """Return the small value of the corpus' revision under `key`: read, and cached, where it is not there."""
+        value: T | None = self.get(corpus, key)
+        if value is None:
+            value = read()
+            if corpus.revision is not None:
+                self.put(corpus, key, value, 0)
+        return value
 
     def latest(self, corpus: Corpus, key: Hashable) -> Any:
         """Return the value under `key` of whatever revision, or None: of an extension that was made anew it is none of ours."""

@@ -160,7 +160,7 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
     GraphRAGError
         22023 for an unknown option, one that the mode does not have, or a bad value, naming it.
     """
-    values = read_options(options, '{"graph_top_k": 60}')
+    values = {} if options in (None, "", "{}") else read_options(options, '{"graph_top_k": 60}')
     for name, value in values.items():
         if name not in CHECKS and name not in mode.own_options and name not in (known_names := known_options()):
             raise GraphRAGError(f'unknown search option "{name[:100]}"', hint=f"Known: {', '.join(known_names)}.")

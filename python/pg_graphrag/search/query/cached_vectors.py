@@ -178,8 +178,7 @@ def are_few(query: Query, kind: str) -> bool:
     if query.visible is None:
         return False
     key = "are few", corpus.space, kind, visible_digest(query)
-    most = spaces.compared_rows(corpus.options.embedding.dimensions, kind)
-    return cache.known(corpus, key, lambda: not _are_more(query, kind, most, query.visible_ids))
+    return cache.known(corpus, key, lambda: not _are_more(query, kind, _most(query, kind), query.visible_ids))
 
 
 def _is_small(query: Query, kind: str) -> bool:
@@ -187,8 +186,11 @@ def _is_small(query: Query, kind: str) -> bool:
     corpus = query.corpus
     assert corpus.space is not None
     key = "is small", corpus.space, kind
-    most = spaces.compared_rows(corpus.options.embedding.dimensions, kind)
-    return cache.known(corpus, key, lambda: not _are_more(query, kind, most))
+    return cache.known(corpus, key, lambda: not _are_more(query, kind, _most(query, kind)))
+
+
+def _most(query: Query, kind: str) -> int:
+    return spaces.compared_rows(query.corpus.options.embedding.dimensions, kind)
 
 
 @once
@@ -198,7 +200,7 @@ def all_rows(query: Query, kind: str) -> VectorRows | None:
         return None
     rows = cached(query, kind)
     if rows is None:
-        rows = _read(query, kind, None, spaces.compared_rows(query.corpus.options.embedding.dimensions, kind))
+        rows = _read(query, kind, None, _most(query, kind))
     return rows if rows is not None and rows.matrix is not None else None
 
 

@@ -177,6 +177,19 @@ def test_columns_are_read_one_after_the_other() -> None:
     assert text == " ".join(item.text for item in left + right)
 
 
+def test_columns_run_around_a_picture_and_its_caption() -> None:
+    left, right, caption = [], [], []
+    for number in range(30):
+        y, narrow = 100 + 45 * number, 440 if 6 <= number < 26 else 0
+        left.append(line(f"The left column goes on in its line {number}", 100, y, 970 - narrow))
+        right.append(line(f"and the right one has its own line {number}", 1130 + narrow, y + 3, 970 - narrow))
+        if 14 <= number < 18:
+            caption.append(line(f"THE ROOFS {number}", 1020, y + 20, 200))
+    lines = [item for parts in zip(left, right, strict=True) for item in parts] + caption
+    text = " ".join(text_of([page_of_lines(lines)], {}).split())
+    assert text == " ".join(item.text for item in left + right + caption)
+
+
 def test_a_damaged_picture_of_a_document_leaves_its_text(tmp_path: Path) -> None:
     whole = label("VALVE 42")
     urls = [f"data:image/png;base64,{b64encode(data).decode()}" for data in (whole[: len(whole) // 2], whole)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from time import sleep
 from typing import NoReturn
@@ -14,12 +15,14 @@ import pytest
 pytest.importorskip("pypdfium2")
 pytest.importorskip("rapidocr")
 
+import numpy as np
 from pg_graphrag.beside.client import Document
 from pg_graphrag.beside.readers import Item, Picture, ReadError, ReadOptions, ReadProgress, ReadWarning, Skipped, read
 from pg_graphrag.beside.readers.isolated import IsolatedReader
 from pg_graphrag.beside.readers.layout.text import text_of
 from pg_graphrag.beside.readers.ocr import tesseract
-from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, page_of_lines
+from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, confidence_of, page_of_lines
+from pg_graphrag.beside.readers.ocr.rapid import LineDecoder
 from pg_graphrag.beside.readers.ocr.recognise import Recognised, unsure_text
 from pg_graphrag.beside.readers.picture import picture
 from PIL import Image
@@ -175,6 +178,56 @@ def test_columns_are_read_one_after_the_other() -> None:
     mixed = [item for pair in zip(left, right, strict=True) for item in pair]
     text = " ".join(text_of([page_of_lines(mixed)], {}).split())
     assert text == " ".join(item.text for item in left + right)
+
+
+class Letters:
+    """rapidocr's decoder, with few letters: a number other than that of the column before is a letter, 0 none."""
+
+    character = ("", *"§,.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz東京 ")
+
+    def decode(self, best: np.ndarray, *_: object, remove_duplicate: bool) -> list[str]:
+        assert remove_duplicate
+        return ["".join(self.character[number] for number, _ in groupby(line)) for line in best]
+
+
+@pytest.mark.parametrize(
+    ("seen", "text"),
+    [
+        ("Acme_Rockets", "Acme Rockets"),
+        ("Acme Rockets", "Acme Rockets"),
+        ("by_the_Seller, 12.", "by the Seller, 12."),
+        ("§_14", "§ 14"),
+        # One letter seldom stands alone.
+        ("to t_he works", "to the works"),
+        ("東_京", "東京"),
+    ],
+)
+def test_a_blank_that_is_all_but_seen_is_one(seen: str, text: str) -> None:
+    numbers = {letter: number for number, letter in enumerate(Letters.character)}
+    odds = np.zeros((1, 3 * len(seen), len(numbers)), np.float32)
+    for column, letter in enumerate(seen):
+        odds[0, 3 * column : 3 * column + 3, 0] = 0.7
+        odds[0, 3 * column, 0 if letter == "_" else numbers[letter]] = 0.9
+        if letter == "_":
+            odds[0, 3 * column + 1, numbers[" "]] = 0.25
+    assert LineDecoder(Letters())(odds, False, wh_ratio_list=(1.0,), max_wh_ratio=1.0) == [text]
+
+
+def test_a_few_letters_of_a_script_that_is_not_read_are_no_text() -> None:
+    lines = [line("VALVE 42", 100, 100, 160), *(line("3", 100, y, 900) for y in (200, 300))]
+    assert confidence_of([replace(item, confidence=0.99 if item.width < 200 else 0.5) for item in lines]) < 0.6
+
+
+def test_words_of_tesseract_are_lines_and_cells() -> None:
+    heads = "level block_num par_num line_num left top width height conf text".split()
+    words = [(100, 60, "Valve", 96), (170, 30, "42", 90), (400, 60, "3.50", 99), (100, 60, "Pump", 80)]
+    rows = ["\t".join(heads)]
+    for number, (left, width, text, confidence) in enumerate(words):
+        rows.append(f"5\t1\t1\t{1 + number // 3}\t{left}\t{10 + 40 * (number // 3)}\t{width}\t20\t{confidence}\t{text}")
+    found = tesseract.lines_of_table("\n".join(rows))
+    assert [item.text for item in found] == ["Valve 42", "3.50", "Pump"]
+    assert [round(item.confidence, 2) for item in found] == [0.94, 0.99, 0.8]
+    assert found[0].corners == ((100, 10), (200, 10), (200, 30), (100, 30))
 
 
 def test_columns_run_around_a_picture_and_its_caption() -> None:

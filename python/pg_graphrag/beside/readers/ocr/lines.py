@@ -52,9 +52,13 @@ class RecognisedLine:
 
 
 def confidence_of(lines: Sequence[RecognisedLine]) -> float:
-    """Return the mean confidence of a page's lines, by their letters; 0 for none."""
-    letters = sum(len(line.text) for line in lines)
-    return sum(line.confidence * len(line.text) for line in lines) / letters if letters else 0.0
+    """Return the mean confidence of a page's lines, by how long they are; 0 for none.
+
+    Of a script that an engine does not read it sees few letters in a long line.
+    """
+    lengths = [max(line.width, line.height) for line in lines]
+    total = sum(lengths)
+    return sum(line.confidence * length for line, length in zip(lines, lengths, strict=True)) / total if total else 0.0
 
 
 def page_of_lines(lines: Sequence[RecognisedLine]) -> Page:

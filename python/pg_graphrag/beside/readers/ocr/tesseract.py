@@ -3,11 +3,12 @@
 import csv
 import os
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from pg_graphrag.beside.readers.ocr.lines import RecognisedLine
+from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, confidence_of
 from pg_graphrag.ground.errors import GraphRAGError
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class TesseractEngine:
         done = self._run(buffer.getvalue(), "-l", "+".join(chosen or self._installed[:1]), "tsv")
         if done.returncode:
             raise RuntimeError(f"{_PROGRAM} ended with {done.returncode}: {done.stderr.decode(errors='replace')}")
-        return _lines(done.stdout.decode(errors="replace"))
+        return lines_of_table(done.stdout.decode(errors="replace"))
 
     def _run(self, data: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
@@ -95,31 +96,34 @@ def _script(osd_output: str) -> str:
     return next((line.partition(": ")[2].strip() for line in osd_output.splitlines() if line.startswith("Script:")), "")
 
 
-def _lines(table: str) -> list[RecognisedLine]:
+def lines_of_table(table: str) -> list[RecognisedLine]:
     """Return the words of Tesseract's table as lines; cells of a table are lines of their own."""
-    lines: list[RecognisedLine] = []
-    words: list[tuple[float, float, float, float, str, float]] = []
+    lines: list[list[RecognisedLine]] = []
     line: tuple[str, ...] = ()
-
-    def end() -> None:
-        if words:
-            text = " ".join(word[4] for word in words)
-            x0, y0 = min(word[0] for word in words), min(word[1] for word in words)
-            x1, y1 = max(word[2] for word in words), max(word[3] for word in words)
-            confidence = sum(word[5] * len(word[4]) for word in words) / len("".join(word[4] for word in words))
-            lines.append(RecognisedLine(((x0, y0), (x1, y0), (x1, y1), (x0, y1)), text, confidence))
-        words.clear()
-
     for row in csv.DictReader(table.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
         text = (row.get("text") or "").strip()
         if row.get("level") != _WORD_LEVEL or not text:
             continue
         x0, y0 = float(row["left"]), float(row["top"])
-        x1, y1 = x0 + float(row["width"]), y0 + float(row["height"])
+        word = _line_of(text, float(row["conf"]) / 100, x0, y0, x0 + float(row["width"]), y0 + float(row["height"]))
         line_of_word = (row["block_num"], row["par_num"], row["line_num"])
-        if line_of_word != line or (words and max(x0 - words[-1][2], words[-1][0] - x1) > _GAP * (y1 - y0)):
-            end()
+        if line_of_word != line or _gap(lines[-1][-1], word) > _GAP * word.height:
+            lines.append([])
         line = line_of_word
-        words.append((x0, y0, x1, y1, text, float(row["conf"]) / 100))
-    end()
-    return lines
+        lines[-1].append(word)
+    return [_joined(words) for words in lines]
+
+
+def _line_of(text: str, confidence: float, x0: float, y0: float, x1: float, y1: float) -> RecognisedLine:
+    return RecognisedLine(((x0, y0), (x1, y0), (x1, y1), (x0, y1)), text, confidence)
+
+
+def _gap(first: RecognisedLine, second: RecognisedLine) -> float:
+    """Return how far two words are apart, in pixels, whichever is at the left."""
+    return max(second.corners[0][0] - first.corners[1][0], first.corners[0][0] - second.corners[1][0])
+
+
+def _joined(words: Sequence[RecognisedLine]) -> RecognisedLine:
+    xs, ys = zip(*(point for word in words for point in word.corners), strict=True)
+    text = " ".join(word.text for word in words)
+    return _line_of(text, confidence_of(words), min(xs), min(ys), max(xs), max(ys))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from time import sleep
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -20,11 +21,12 @@ from pg_graphrag.beside.client import Document
 from pg_graphrag.beside.readers import Item, Picture, ReadError, ReadOptions, ReadProgress, ReadWarning, Skipped, read
 from pg_graphrag.beside.readers.isolated import IsolatedReader
 from pg_graphrag.beside.readers.layout.text import text_of
-from pg_graphrag.beside.readers.ocr import tesseract
+from pg_graphrag.beside.readers.ocr import pictures_text, tesseract
 from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, confidence_of, page_of_lines
 from pg_graphrag.beside.readers.ocr.rapid import LineDecoder
-from pg_graphrag.beside.readers.ocr.recognise import Recognised, unsure_text
+from pg_graphrag.beside.readers.ocr.recognise import Engine, Recognised, _engines, unsure_text
 from pg_graphrag.beside.readers.picture import picture
+from pg_graphrag.beside.readers.source import Source
 from PIL import Image
 
 from tests.unit.files import write
@@ -80,6 +82,28 @@ def test_text_in_a_picture_is_marked_in_its_document(tmp_path: Path) -> None:
     document = document_of(list(read(path, "a.html", AUTO)))
     assert document.content == "Before.\n\nText in a picture: VALVE 42\n\nAfter."
     assert list(document.metadata["recognised"]["pictures"]) == ["1"]
+
+
+def test_a_picture_whose_text_is_not_sure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unsure, unread = Recognised(page_of_lines([line("Valve", 0, 0)]), 0.5, lines=1), Recognised([], 0.3, lines=9)
+    read_already = {1: unsure, 2: unread, 3: Recognised([], 0.3, lines=1)}
+
+    def recognised_pages(*arguments: Any) -> Iterator[ReadProgress]:
+        arguments[-1].update(read_already)
+        yield from ()
+
+    monkeypatch.setattr(pictures_text, "recognised_pages", recognised_pages)
+    urls = [f"data:image/png;base64,{b64encode(label(text)).decode()}" for text in "abc"]
+    path = write(tmp_path / "a.html", "".join(f"<p>Before.<p><img src='{url}'>" for url in urls))
+    (said,) = (str(item) for item in read(path, "a.html", AUTO) if isinstance(item, ReadWarning))
+    assert "recognised text of pictures 1–2 left out: its confidence is 0.30 to 0.50" in said
+
+
+def test_engines_of_one_kind_are_kept() -> None:
+    _engines("none", 1).put(cast(Engine, None))
+    assert _engines("none", 1).qsize() == 1
+    assert _engines("none", 2).qsize() == 0
+    assert _engines("none", 1).qsize() == 0
 
 
 def test_a_picture_without_text_changes_nothing(tmp_path: Path) -> None:
@@ -254,7 +278,7 @@ def test_a_damaged_picture_of_a_document_leaves_its_text(tmp_path: Path) -> None
 
 def test_pages_that_failed_and_pages_that_are_unsure_are_both_named() -> None:
     pages = {3: Recognised([], 0.0, "It was torn."), 4: Recognised(page_of_lines([line("Valve", 0, 0)]), 0.5)}
-    text = unsure_text("page", pages) or ""
+    text = unsure_text(Source(Path("a.pdf"), "a.pdf", "a.pdf"), "page", pages) or ""
     assert "page 3 cannot be recognised: It was torn." in text
     assert "page 4 left out" in text
 

@@ -125,7 +125,7 @@ def _page() -> tuple[Image.Image, ImageDraw.ImageDraw]:
 
 def _lines(text: str, font: ImageFont.FreeTypeFont, width: int) -> list[str]:
     lines = [""]
-    for piece in re.findall(rf"{_WIDE}|[^\s\u3000-\uffef]+\s?", text):
+    for piece in re.findall(rf"{_WIDE}|[^\s\u3000-\u9fff\uff00-\uffef]+\s?", text):
         if font.getlength(lines[-1] + piece) > width:
             lines.append("")
         lines[-1] += piece

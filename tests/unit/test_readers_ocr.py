@@ -33,6 +33,9 @@ from tests.unit.files import write
 from tests.unit.scans import label, page, scan
 
 AUTO = ReadOptions(ocr="auto")
+# Of tables that Tesseract writes: heads, and words of Thai with a gap.
+HEADS = "level\tblock_num\tpar_num\tline_num\tleft\ttop\twidth\theight\tconf\ttext"
+THAI = [(0, 20, "สั"), (22, 20, "ญ"), (44, 20, "ญา"), (80, 20, "นี้"), (106, 30, "42\u200f")]
 
 
 def document_of(items: list[Item]) -> Document:
@@ -147,10 +150,12 @@ def test_readers_take_turns_where_they_share_a_file(tmp_path: Path) -> None:
     assert document_of(list(items)).content.startswith("VALVE 42")
 
 
-def fake_tesseract(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_tesseract(
+    folder: Path, script: str, monkeypatch: pytest.MonkeyPatch, languages: tuple[str, ...] = ("eng",)
+) -> None:
     write(folder / "bin" / "tesseract", f"#!/bin/sh\n{script}\n").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(tesseract, "languages", lambda: ["eng"])
+    monkeypatch.setattr(tesseract, "languages", lambda: list(languages))
 
 
 def test_tesseract_gets_its_environment_and_its_errors_are_said(
@@ -161,6 +166,53 @@ def test_tesseract_gets_its_environment_and_its_errors_are_said(
     path = write(tmp_path / "a.png", label("VALVE 42"))
     said = [str(item) for item in read(path, "a.png", ReadOptions(ocr="always", ocr_engine="tesseract"))]
     assert any("page 1 cannot be recognised" in text and "no eng in /models" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("readings", "text"),
+    [
+        # English takes words of another script for its own.
+        ({"3 heb+eng": "DATA 90", "3 heb": "המדינה 94"}, "המדינה"),
+        ({"3 heb+eng": "Kestrel 95", "3 heb": "אבגדה 60"}, "Kestrel"),
+        # Of a page with few lines it sees no columns.
+        ({"4 heb+eng": "המדינה 94"}, "המדינה"),
+        # The script is guessed wrong.
+        ({"3 heb+eng": "אבגדה 40", "3 rus": "Договор 96"}, "Договор"),
+        ({"3 heb+eng": "אבגדה 40", "3 rus": "Договор 30"}, None),
+    ],
+)
+def test_tesseract_takes_the_languages_and_the_layout_that_it_is_surest_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readings: dict[str, str], text: str | None
+) -> None:
+    cases = "".join(
+        f"'{options}') word='{reading.split()[0]}'; conf={reading.split()[1]};;\n"
+        for options, reading in readings.items()
+    )
+    table = r"'level\tblock_num\tpar_num\tline_num\tleft\ttop\twidth\theight\tconf\ttext\n'"
+    row = r"'5\t1\t1\t1\t10\t10\t90\t30\t%s\t%s\n' $conf $word"
+    script = (
+        f'test "$6" = 0 && echo "Script: Hebrew" && exit\ncase "$6 $8" in\n{cases}*) printf {table}; exit;;\nesac\n'
+    )
+    fake_tesseract(tmp_path, f"{script}printf {table}; printf {row}", monkeypatch, ("osd", "eng", "heb", "rus"))
+    path = write(tmp_path / "a.png", label("VALVE 42"))
+    items = list(read(path, "a.png", ReadOptions(ocr="always", ocr_engine="tesseract")))
+    assert [item.content.strip() for item in items if isinstance(item, Document)] == ([text] if text else [])
+
+
+def test_a_page_that_lies_on_its_side_is_turned_for_tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = r"'Rotate: 90\nOrientation confidence: 9.0\nScript: Latin\n'"
+    fake_tesseract(
+        tmp_path, f'test "$6" = 0 && printf {said} && exit\ncat > {tmp_path}/turned.png', monkeypatch, ("osd", "eng")
+    )
+    path = write(tmp_path / "a.png", label("VALVE 42"))
+    list(read(path, "a.png", ReadOptions(ocr="always", ocr_engine="tesseract")))
+    assert Image.open(tmp_path / "turned.png").size == (120, 420)
+
+
+def test_thai_has_blanks_where_it_has_gaps() -> None:
+    words = "".join(f"5\t1\t1\t1\t{x}\t0\t{width}\t30\t95\t{text}\n" for x, width, text in THAI)
+    (found,) = tesseract.lines_of_table(f"{HEADS}\n{words}")
+    assert found.text == "สัญญา นี้ 42"
 
 
 def test_tesseract_ends_with_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,9 +295,8 @@ def test_a_few_letters_of_a_script_that_is_not_read_are_no_text() -> None:
 
 
 def test_words_of_tesseract_are_lines_and_cells() -> None:
-    heads = "level block_num par_num line_num left top width height conf text".split()
     words = [(100, 60, "Valve", 96), (170, 30, "42", 90), (400, 60, "3.50", 99), (100, 60, "Pump", 80)]
-    rows = ["\t".join(heads)]
+    rows = [HEADS]
     for number, (left, width, text, confidence) in enumerate(words):
         rows.append(f"5\t1\t1\t{1 + number // 3}\t{left}\t{10 + 40 * (number // 3)}\t{width}\t20\t{confidence}\t{text}")
     found = tesseract.lines_of_table("\n".join(rows))

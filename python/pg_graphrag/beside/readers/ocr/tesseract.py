@@ -2,10 +2,12 @@
 
 import csv
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from functools import cache
 from io import BytesIO
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, confidence_of
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 _PROGRAM = "tesseract"
 _SECONDS = 120
-# Languages of a script, those that are installed; English beside them, as in most documents.
+# Languages of a script; English, or the first of these that is installed, is read beside another script.
 _OF_SCRIPT = {
     "Arabic": "ara fas urd",
     "Cyrillic": "rus ukr bul srp",
@@ -24,7 +26,6 @@ _OF_SCRIPT = {
     "Thai": "tha",
     "Hebrew": "heb",
     "Greek": "ell",
-    "Hangul": "kor",
     "Korean": "kor",
     "Japanese": "jpn",
     "Han": "chi_sim chi_tra",
@@ -35,6 +36,17 @@ _OF_SCRIPT = {
     "Armenian": "hye",
     "Latin": "eng deu fra spa ita por nld pol",
 }
+# Tesseract has two names for one.
+_NAMES = {"Hangul": "Korean"}
+_LATIN = "Latin"
+_LATIN_LETTER = re.compile("[A-Za-z]")
+# Below this confidence other scripts are tried; how sure Tesseract must be that a page is turned.
+_UNSURE, _SURE_OF_TURN = 0.85, 2.0
+# Scripts that are written without blanks, and how wide a gap, in heights of the line, is one all the same.
+_WITHOUT_BLANKS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff]")
+_BLANK = 0.3
+# What says how to write a line of two directions; text has them in the order in which they are read.
+_DIRECTIONS = dict.fromkeys((0x200E, 0x200F, *range(0x202A, 0x202F)))
 _WORD_LEVEL = "5"
 # Words of a line with a wider gap, in heights of the line, are cells.
 _GAP = 1.3
@@ -54,18 +66,50 @@ class TesseractEngine:
         self._installed = languages()
 
     def lines(self, image: "Image.Image") -> list[RecognisedLine]:
-        """Return the lines of a picture."""
-        buffer = BytesIO()
-        image.convert("L").save(buffer, "PNG", compress_level=1)
-        osd = self._run(buffer.getvalue(), "--psm", "0") if "osd" in self._installed else None
+        """Return the lines of a picture, as of one that stands upright."""
+        image = image.convert("L")
+        script, turn = self._seen(image)
+        if turn:
+            image = image.rotate(-turn, expand=True)
+        data = _png(image)
+        likely = [*self._languages(script), *self._languages(_LATIN)[:1]]
+        best = self._read(data, likely or [name for name in self._installed if name != "osd"])
+        if script != _LATIN and any(map(_LATIN_LETTER.search, (line.text for line in best))):
+            # English beside another script may take words of it for its own.
+            best = max(best, self._read(data, self._languages(script)), key=confidence_of)
+        # Of few letters a script is guessed wrong, or not at all.
+        for other in (name for name in _OF_SCRIPT if name != script):
+            if best and confidence_of(best) < _UNSURE:
+                best = max(best, self._read(data, self._languages(other)), key=confidence_of)
+        return best
+
+    def _seen(self, image: "Image.Image") -> tuple[str, int]:
+        """Return the script of most letters, and by how many degrees to the right the picture is to be turned."""
+        if "osd" not in self._installed:
+            return "", 0
         # It fails where there are but a few letters.
-        script = _script(osd.stdout.decode(errors="replace")) if osd else ""
-        chosen = [name for name in _OF_SCRIPT.get(script, "").split() if name in self._installed]
-        chosen += [name for name in ("eng",) if name in self._installed and name not in chosen]
-        done = self._run(buffer.getvalue(), "-l", "+".join(chosen or self._installed[:1]), "tsv")
-        if done.returncode:
-            raise RuntimeError(f"{_PROGRAM} ended with {done.returncode}: {done.stderr.decode(errors='replace')}")
-        return lines_of_table(done.stdout.decode(errors="replace"))
+        osd = self._run(_png(image), "--psm", "0").stdout.decode(errors="replace")
+        values = dict(line.split(": ", 1) for line in osd.splitlines() if ": " in line)
+        is_turned = float(values.get("Orientation confidence", 0)) >= _SURE_OF_TURN
+        return _NAMES.get(script := values.get("Script", "").strip(), script), int(values["Rotate"]) if is_turned else 0
+
+    def _languages(self, script: str) -> list[str]:
+        """Return the installed languages of a script."""
+        return [name for name in _OF_SCRIPT.get(script, "").split() if name in self._installed]
+
+    def _read(self, data: bytes, chosen: Sequence[str]) -> list[RecognisedLine]:
+        """Return the lines of a picture in some languages; none where none of these is installed."""
+        installed = [name for name in dict.fromkeys(chosen) if name in self._installed]
+        lines: list[RecognisedLine] = []
+        # Of a page with few lines it sees no columns; then it is taken for one.
+        for layout in ("3", "4"):
+            if installed and not lines:
+                done = self._run(data, "--psm", layout, "-l", "+".join(installed), "tsv")
+                if done.returncode:
+                    said = done.stderr.decode(errors="replace")
+                    raise RuntimeError(f"{_PROGRAM} ended with {done.returncode}: {said}")
+                lines = lines_of_table(done.stdout.decode(errors="replace"))
+        return lines
 
     def _run(self, data: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
@@ -92,8 +136,9 @@ def languages() -> list[str]:
     return done.stdout.splitlines()[1:]
 
 
-def _script(osd_output: str) -> str:
-    return next((line.partition(": ")[2].strip() for line in osd_output.splitlines() if line.startswith("Script:")), "")
+def _png(image: "Image.Image") -> bytes:
+    image.save(buffer := BytesIO(), "PNG", compress_level=1)
+    return buffer.getvalue()
 
 
 def lines_of_table(table: str) -> list[RecognisedLine]:
@@ -101,7 +146,7 @@ def lines_of_table(table: str) -> list[RecognisedLine]:
     lines: list[list[RecognisedLine]] = []
     line: tuple[str, ...] = ()
     for row in csv.DictReader(table.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
-        text = (row.get("text") or "").strip()
+        text = (row.get("text") or "").translate(_DIRECTIONS).strip()
         if row.get("level") != _WORD_LEVEL or not text:
             continue
         x0, y0 = float(row["left"]), float(row["top"])
@@ -125,5 +170,9 @@ def _gap(first: RecognisedLine, second: RecognisedLine) -> float:
 
 def _joined(words: Sequence[RecognisedLine]) -> RecognisedLine:
     xs, ys = zip(*(point for word in words for point in word.corners), strict=True)
-    text = " ".join(word.text for word in words)
+    text = words[0].text
+    height = max(ys) - min(ys)
+    for first, second in pairwise(words):
+        is_one = _WITHOUT_BLANKS.match(first.text[-1]) and _WITHOUT_BLANKS.match(second.text[0])
+        text += f"{'' if is_one and _gap(first, second) < _BLANK * height else ' '}{second.text}"
     return _line_of(text, confidence_of(words), min(xs), min(ys), max(xs), max(ys))

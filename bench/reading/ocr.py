@@ -200,12 +200,12 @@ def _faxed(image: Image.Image) -> Image.Image:
 
 def error_rate(text: str, read: str) -> float:
     """Return edits of letters against a text, by its length."""
-    return _edits(_bare(text), _bare(read))
+    return _edits(bare(text), bare(read))
 
 
 def word_error_rate(text: str, read: str) -> float:
     """Return edits of words against a text, by their number."""
-    return _edits(_bare(text).split(), _bare(read).split())
+    return _edits(bare(text).split(), bare(read).split())
 
 
 def _edits(wanted: Sequence[str], got: Sequence[str]) -> float:
@@ -219,7 +219,8 @@ def _edits(wanted: Sequence[str], got: Sequence[str]) -> float:
     return float(row[-1]) / max(1, len(wanted))
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
+    """Return a text as it is compared: without marks of tables and headings, white space as one blank."""
     text = re.sub(r"[|#]|-{3,}", " ", unicodedata.normalize("NFKC", text))
     return re.sub(rf"(?<={_WIDE}) | (?={_WIDE})", "", " ".join(text.split()))
 

@@ -289,9 +289,25 @@ def test_a_blank_that_is_all_but_seen_is_one(seen: str, text: str) -> None:
     assert LineDecoder(Letters())(odds, False, wh_ratio_list=(1.0,), max_wh_ratio=1.0) == [text]
 
 
-def test_a_few_letters_of_a_script_that_is_not_read_are_no_text() -> None:
+def test_a_script_that_is_not_read_is_no_text_and_named(tmp_path: Path) -> None:
+    font = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
+    if not font.exists():
+        pytest.skip("no font of Cyrillic letters here")
+    russian = page(
+        ["Поставщик доставит двигатели на завод в Осаке в течение 30 дней.", "Риск переходит к покупателю."] * 2, font
+    )
+    items = list(read(scan(tmp_path / "a.pdf", [page(["A clear page."]), russian]), "a.pdf", AUTO))
+    assert document_of(items).content == "A clear page.\n\n\f\f"
+    (said,) = (str(item) for item in items if isinstance(item, ReadWarning))
+    assert "page 2 is in a script that rapidocr does not read" in said
+    assert "take --ocr-engine tesseract" in said
+
+
+def test_a_few_letters_in_long_lines_are_not_all_of_them() -> None:
     lines = [line("VALVE 42", 100, 100, 160), *(line("3", 100, y, 900) for y in (200, 300))]
-    assert confidence_of([replace(item, confidence=0.99 if item.width < 200 else 0.5) for item in lines]) < 0.6
+    assert confidence_of(lines[:1]) == 0.99
+    assert confidence_of(lines) < 0.2
+    assert confidence_of([line("C A P U T", 100, 100, 400), line("東京", 100, 200, 90)]) == pytest.approx(0.99)
 
 
 def test_words_of_tesseract_are_lines_and_cells() -> None:

@@ -12,7 +12,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pg_graphrag.beside.readers.layout.page import Page
-from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, confidence_of, page_of_lines
+from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, confidence_of, page_of_lines, read_share_of
 from pg_graphrag.beside.readers.read_errors import ReadProgress
 from pg_graphrag.beside.readers.source import Source, numbers_text
 from pg_graphrag.ground.errors import GraphRAGError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # What to do for scripts that an engine does not read.
 _OTHER_SCRIPTS = {
-    "rapidocr": "for scripts other than Latin, Greek, Chinese and Japanese, take --ocr-engine tesseract",
+    "rapidocr": "for scripts other than Latin, Chinese and Japanese, take --ocr-engine tesseract",
     "tesseract": "where Tesseract lacks the language, install it (tesseract-ocr-rus for Russian)",
 }
 # Pages of a document.
@@ -33,6 +33,8 @@ LEAST_CONFIDENCE = 0.85
 LEAST_LETTERS, _LEAST_LINES = 3, 3
 # Of a page that is sure enough, such a line is a pattern, or a stroke.
 _LEAST_OF_LINE = 0.5
+# A page of which less was read is in another script.
+_MOSTLY_READ = 0.5
 # Engines at work at once: each holds some 300 MB.
 _MOST_AT_ONCE = 4
 # Seconds after which who waits for his turn looks again.
@@ -61,12 +63,15 @@ class Recognised:
         Why it could not be tried.
     lines : int
         How many lines were found, read or not.
+    is_other_script : bool
+        Whether most of it is in letters that the engine does not know.
     """
 
     page: Page
     confidence: float
     error: str | None = None
     lines: int = 0
+    is_other_script: bool = False
 
     @property
     def is_sure(self) -> bool:
@@ -123,7 +128,14 @@ def unsure_text(source: Source, what: str, by_number: Mapping[int, Recognised]) 
     named = {number: item for number, item in sorted(by_number.items()) if item.is_named and not item.is_sure}
     if failed := {number: item.error for number, item in named.items() if item.error}:
         reasons.append(f"{numbers_text(what, list(failed))} cannot be recognised: {next(iter(failed.values()))}")
-    if unsure := {number: item.confidence for number, item in named.items() if not item.error}:
+    if unread := [number for number, item in named.items() if item.is_other_script]:
+        reasons.append(
+            f"{numbers_text(what, unread)} {'are' if len(unread) > 1 else 'is'} in a script that rapidocr does not read (it "
+            "reads Latin letters, Chinese and Japanese): take --ocr-engine tesseract"
+        )
+    if unsure := {
+        number: item.confidence for number, item in named.items() if not item.error and not item.is_other_script
+    }:
         reasons.append(
             f"recognised text of {numbers_text(what, list(unsure))} left out: its confidence is {min(unsure.values()):.2f}"
             f"{'' if len(unsure) == 1 else f' to {max(unsure.values()):.2f}'}, below {LEAST_CONFIDENCE}; scan it anew, or, "
@@ -187,9 +199,10 @@ def _recognised(engine: str, idle: "SimpleQueue[Engine]", threads: int, image: "
         return Recognised([], 0.0, f"{type(error).__name__}: {last_line}")
     idle.put(recogniser)
     return Recognised(
-        page_of_lines([line for line in lines if line.confidence >= _LEAST_OF_LINE]),
+        page_of_lines([line for line in lines if line.sureness >= _LEAST_OF_LINE]),
         confidence_of(lines),
         lines=len(lines),
+        is_other_script=engine == "rapidocr" and read_share_of(lines) < _MOSTLY_READ,
     )
 
 

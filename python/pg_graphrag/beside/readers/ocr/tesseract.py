@@ -42,8 +42,8 @@ _LATIN = "Latin"
 _LATIN_LETTER = re.compile("[A-Za-z]")
 # Below this confidence other scripts are tried; how sure Tesseract must be that a page is turned.
 _UNSURE, _SURE_OF_TURN = 0.85, 2.0
-# Scripts that are written without blanks, and how wide a gap, in heights of the line, is one all the same.
-_WITHOUT_BLANKS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff]")
+# Scripts whose letters Tesseract takes for words, and how wide a gap, in heights of the line, is one all the same.
+_BY_LETTER = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 _BLANK = 0.3
 # What says how to write a line of two directions; text has them in the order in which they are read.
 _DIRECTIONS = dict.fromkeys((0x200E, 0x200F, *range(0x202A, 0x202F)))
@@ -173,6 +173,6 @@ def _joined(words: Sequence[RecognisedLine]) -> RecognisedLine:
     text = words[0].text
     height = max(ys) - min(ys)
     for first, second in pairwise(words):
-        is_one = _WITHOUT_BLANKS.match(first.text[-1]) and _WITHOUT_BLANKS.match(second.text[0])
+        is_one = _BY_LETTER.match(first.text[-1]) and _BY_LETTER.match(second.text[0])
         text += f"{'' if is_one and _gap(first, second) < _BLANK * height else ' '}{second.text}"
     return _line_of(text, confidence_of(words), min(xs), min(ys), max(xs), max(ys))

@@ -49,10 +49,7 @@ class RapidEngine:
                 "Global.max_side_len": _SOUGHT_IN,
             }
         )
-        # Its models are loaded at first use.
-        self._engine.recognize_txt([np.zeros((48, 48, 3), np.uint8)])
-        recogniser = self._engine.text_rec
-        recogniser.postprocess_op = LineDecoder(recogniser.postprocess_op)
+        _add_decoder(self._engine)
 
     def lines(self, image: "Image.Image") -> list[RecognisedLine]:
         """Return the lines of a picture, as of one that stands upright."""
@@ -106,6 +103,12 @@ def _turns(lines: list[RecognisedLine], is_flipped: bool) -> int:
         return 3
     letters = "".join(line.text for line in lines)
     return 0 if 2 * len(_HAN_OR_KANA.findall(letters)) > len(letters) else 1
+
+
+def _add_decoder(engine: Any) -> None:
+    # Its models are loaded at first use.
+    engine.recognize_txt([np.zeros((48, 48, 3), np.uint8)])
+    engine.text_rec.postprocess_op = LineDecoder(engine.text_rec.postprocess_op)
 
 
 class LineDecoder:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _PROGRAM = "tesseract"
-_SECONDS = 120
+_SECONDS = 300
 # Languages of a script; English, or the first of these that is installed, is read beside another script.
 _OF_SCRIPT = {
     "Arabic": "ara fas urd",

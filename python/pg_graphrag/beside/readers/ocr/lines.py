@@ -56,7 +56,8 @@ class RecognisedLine:
     def read_share(self) -> float:
         """From 0 to 1: less where a line has too few letters for its length, so that some of it was not read."""
         long, short = max(self.width, self.height), max(1.0, min(self.width, self.height))
-        return min(1.0, _SPARSEST * short * len(self.text) / max(1.0, long))
+        # One more, since a letter alone may be narrow.
+        return min(1.0, _SPARSEST * short * (len(self.text) + 1) / max(1.0, long))
 
     @property
     def sureness(self) -> float:

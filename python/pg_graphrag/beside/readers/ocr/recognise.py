@@ -33,8 +33,8 @@ LEAST_CONFIDENCE = 0.85
 LEAST_LETTERS, _LEAST_LINES = 3, 3
 # Of a page that is sure enough, such a line is a pattern, or a stroke.
 _LEAST_OF_LINE = 0.5
-# A page of which less was read is in another script.
-_MOSTLY_READ = 0.5
+# A page of which less was read is in another script; of pages in a known one .98 and more was.
+_MOSTLY_READ = 0.7
 # Engines at work at once: each holds some 300 MB.
 _MOST_AT_ONCE = 4
 # Seconds after which who waits for his turn looks again.

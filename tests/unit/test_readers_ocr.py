@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from time import sleep
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
 pytest.importorskip("pypdfium2")
 pytest.importorskip("rapidocr")
 
+import numpy as np
 from pg_graphrag.beside.client import Document
 from pg_graphrag.beside.readers import Item, Picture, ReadError, ReadOptions, ReadProgress, ReadWarning, Skipped, read
 from pg_graphrag.beside.readers.isolated import IsolatedReader
 from pg_graphrag.beside.readers.layout.text import text_of
-from pg_graphrag.beside.readers.ocr import tesseract
-from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, page_of_lines
-from pg_graphrag.beside.readers.ocr.recognise import Recognised, unsure_text
+from pg_graphrag.beside.readers.ocr import pictures_text, tesseract
+from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, confidence_of, page_of_lines
+from pg_graphrag.beside.readers.ocr.rapid import LineDecoder
+from pg_graphrag.beside.readers.ocr.recognise import Engine, Recognised, _engines, unsure_text
 from pg_graphrag.beside.readers.picture import picture
+from pg_graphrag.beside.readers.source import Source
 from PIL import Image
 
 from tests.unit.files import write
 from tests.unit.scans import label, page, scan
 
 AUTO = ReadOptions(ocr="auto")
+# Of tables that Tesseract writes: heads, and words of Thai with a gap.
+HEADS = "level\tblock_num\tpar_num\tline_num\tleft\ttop\twidth\theight\tconf\ttext"
+THAI = [(0, 20, "สั"), (22, 20, "ญ"), (44, 20, "ญา"), (80, 20, "นี้"), (106, 30, "42\u200f")]
 
 
 def document_of(items: list[Item]) -> Document:
@@ -79,6 +87,28 @@ def test_text_in_a_picture_is_marked_in_its_document(tmp_path: Path) -> None:
     assert list(document.metadata["recognised"]["pictures"]) == ["1"]
 
 
+def test_a_picture_whose_text_is_not_sure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unsure, unread = Recognised(page_of_lines([line("Valve", 0, 0)]), 0.5, lines=1), Recognised([], 0.3, lines=9)
+    read_already = {1: unsure, 2: unread, 3: Recognised([], 0.3, lines=1)}
+
+    def recognised_pages(*arguments: Any) -> Iterator[ReadProgress]:
+        arguments[-1].update(read_already)
+        yield from ()
+
+    monkeypatch.setattr(pictures_text, "recognised_pages", recognised_pages)
+    urls = [f"data:image/png;base64,{b64encode(label(text)).decode()}" for text in "abc"]
+    path = write(tmp_path / "a.html", "".join(f"<p>Before.<p><img src='{url}'>" for url in urls))
+    (said,) = (str(item) for item in read(path, "a.html", AUTO) if isinstance(item, ReadWarning))
+    assert "recognised text of pictures 1–2 left out: its confidence is 0.30 to 0.50" in said
+
+
+def test_engines_of_one_kind_are_kept() -> None:
+    _engines("none", 1).put(cast(Engine, None))
+    assert _engines("none", 1).qsize() == 1
+    assert _engines("none", 2).qsize() == 0
+    assert _engines("none", 1).qsize() == 0
+
+
 def test_a_picture_without_text_changes_nothing(tmp_path: Path) -> None:
     url = f"data:image/png;base64,{b64encode(label('', 'green')).decode()}"
     path = write(tmp_path / "a.html", f"<p>Before.<p><img src='{url}'><p>After.")
@@ -120,10 +150,12 @@ def test_readers_take_turns_where_they_share_a_file(tmp_path: Path) -> None:
     assert document_of(list(items)).content.startswith("VALVE 42")
 
 
-def fake_tesseract(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_tesseract(
+    folder: Path, script: str, monkeypatch: pytest.MonkeyPatch, languages: tuple[str, ...] = ("eng",)
+) -> None:
     write(folder / "bin" / "tesseract", f"#!/bin/sh\n{script}\n").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(tesseract, "languages", lambda: ["eng"])
+    monkeypatch.setattr(tesseract, "languages", lambda: list(languages))
 
 
 def test_tesseract_gets_its_environment_and_its_errors_are_said(
@@ -134,6 +166,53 @@ def test_tesseract_gets_its_environment_and_its_errors_are_said(
     path = write(tmp_path / "a.png", label("VALVE 42"))
     said = [str(item) for item in read(path, "a.png", ReadOptions(ocr="always", ocr_engine="tesseract"))]
     assert any("page 1 cannot be recognised" in text and "no eng in /models" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("readings", "text"),
+    [
+        # English takes words of another script for its own.
+        ({"3 heb+eng": "DATA 90", "3 heb": "המדינה 94"}, "המדינה"),
+        ({"3 heb+eng": "Kestrel 95", "3 heb": "אבגדה 60"}, "Kestrel"),
+        # Of a page with few lines it sees no columns.
+        ({"4 heb+eng": "המדינה 94"}, "המדינה"),
+        # The script is guessed wrong.
+        ({"3 heb+eng": "אבגדה 40", "3 rus": "Договор 96"}, "Договор"),
+        ({"3 heb+eng": "אבגדה 40", "3 rus": "Договор 30"}, None),
+    ],
+)
+def test_tesseract_takes_the_languages_and_the_layout_that_it_is_surest_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readings: dict[str, str], text: str | None
+) -> None:
+    cases = "".join(
+        f"'{options}') word='{reading.split()[0]}'; conf={reading.split()[1]};;\n"
+        for options, reading in readings.items()
+    )
+    table = r"'level\tblock_num\tpar_num\tline_num\tleft\ttop\twidth\theight\tconf\ttext\n'"
+    row = r"'5\t1\t1\t1\t10\t10\t90\t30\t%s\t%s\n' $conf $word"
+    script = (
+        f'test "$6" = 0 && echo "Script: Hebrew" && exit\ncase "$6 $8" in\n{cases}*) printf {table}; exit;;\nesac\n'
+    )
+    fake_tesseract(tmp_path, f"{script}printf {table}; printf {row}", monkeypatch, ("osd", "eng", "heb", "rus"))
+    path = write(tmp_path / "a.png", label("VALVE 42"))
+    items = list(read(path, "a.png", ReadOptions(ocr="always", ocr_engine="tesseract")))
+    assert [item.content.strip() for item in items if isinstance(item, Document)] == ([text] if text else [])
+
+
+def test_a_page_that_lies_on_its_side_is_turned_for_tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = r"'Rotate: 90\nOrientation confidence: 9.0\nScript: Latin\n'"
+    fake_tesseract(
+        tmp_path, f'test "$6" = 0 && printf {said} && exit\ncat > {tmp_path}/turned.png', monkeypatch, ("osd", "eng")
+    )
+    path = write(tmp_path / "a.png", label("VALVE 42"))
+    list(read(path, "a.png", ReadOptions(ocr="always", ocr_engine="tesseract")))
+    assert Image.open(tmp_path / "turned.png").size == (120, 420)
+
+
+def test_thai_has_blanks_where_it_has_gaps() -> None:
+    words = "".join(f"5\t1\t1\t1\t{x}\t0\t{width}\t30\t95\t{text}\n" for x, width, text in THAI)
+    (found,) = tesseract.lines_of_table(f"{HEADS}\n{words}")
+    assert found.text == "สัญญา นี้ 42"
 
 
 def test_tesseract_ends_with_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,6 +256,85 @@ def test_columns_are_read_one_after_the_other() -> None:
     assert text == " ".join(item.text for item in left + right)
 
 
+class Letters:
+    """rapidocr's decoder, with few letters: a number other than that of the column before is a letter, 0 none."""
+
+    character = ("", *"§,.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz東京 ")
+
+    def decode(self, best: np.ndarray, *_: object, remove_duplicate: bool) -> list[str]:
+        assert remove_duplicate
+        return ["".join(self.character[number] for number, _ in groupby(line)) for line in best]
+
+
+@pytest.mark.parametrize(
+    ("seen", "text"),
+    [
+        ("Acme_Rockets", "Acme Rockets"),
+        ("Acme Rockets", "Acme Rockets"),
+        ("by_the_Seller, 12.", "by the Seller, 12."),
+        ("§_14", "§ 14"),
+        # One letter seldom stands alone.
+        ("to t_he works", "to the works"),
+        ("東_京", "東京"),
+    ],
+)
+def test_a_blank_that_is_all_but_seen_is_one(seen: str, text: str) -> None:
+    numbers = {letter: number for number, letter in enumerate(Letters.character)}
+    odds = np.zeros((1, 3 * len(seen), len(numbers)), np.float32)
+    for column, letter in enumerate(seen):
+        odds[0, 3 * column : 3 * column + 3, 0] = 0.7
+        odds[0, 3 * column, 0 if letter == "_" else numbers[letter]] = 0.9
+        if letter == "_":
+            odds[0, 3 * column + 1, numbers[" "]] = 0.25
+    assert LineDecoder(Letters())(odds, False, wh_ratio_list=(1.0,), max_wh_ratio=1.0) == [text]
+
+
+def test_a_script_that_is_not_read_is_no_text_and_named(tmp_path: Path) -> None:
+    font = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
+    if not font.exists():
+        pytest.skip("no font of Cyrillic letters here")
+    russian = page(
+        ["Поставщик доставит двигатели на завод в Осаке в течение 30 дней.", "Риск переходит к покупателю."] * 2, font
+    )
+    items = list(read(scan(tmp_path / "a.pdf", [page(["A clear page."]), russian]), "a.pdf", AUTO))
+    assert document_of(items).content == "A clear page.\n\n\f\f"
+    (said,) = (str(item) for item in items if isinstance(item, ReadWarning))
+    assert "page 2 is in a script that rapidocr does not read" in said
+    assert "take --ocr-engine tesseract" in said
+
+
+def test_a_few_letters_in_long_lines_are_not_all_of_them() -> None:
+    lines = [line("VALVE 42", 100, 100, 160), *(line("3", 100, y, 900) for y in (200, 300))]
+    assert confidence_of(lines[:1]) == 0.99
+    assert confidence_of(lines) < 0.3
+    assert confidence_of([line("l", 100, 100, 8)]) == pytest.approx(0.99)
+    assert confidence_of([line("C A P U T", 100, 100, 400), line("東京", 100, 200, 90)]) == pytest.approx(0.99)
+
+
+def test_words_of_tesseract_are_lines_and_cells() -> None:
+    words = [(100, 60, "Valve", 96), (170, 30, "42", 90), (400, 60, "3.50", 99), (100, 60, "Pump", 80)]
+    rows = [HEADS]
+    for number, (left, width, text, confidence) in enumerate(words):
+        rows.append(f"5\t1\t1\t{1 + number // 3}\t{left}\t{10 + 40 * (number // 3)}\t{width}\t20\t{confidence}\t{text}")
+    found = tesseract.lines_of_table("\n".join(rows))
+    assert [item.text for item in found] == ["Valve 42", "3.50", "Pump"]
+    assert [round(item.confidence, 2) for item in found] == [0.94, 0.99, 0.8]
+    assert found[0].corners == ((100, 10), (200, 10), (200, 30), (100, 30))
+
+
+def test_columns_run_around_a_picture_and_its_caption() -> None:
+    left, right, caption = [], [], []
+    for number in range(30):
+        y, narrow = 100 + 45 * number, 440 if 6 <= number < 26 else 0
+        left.append(line(f"The left column goes on in its line {number}", 100, y, 970 - narrow))
+        right.append(line(f"and the right one has its own line {number}", 1130 + narrow, y + 3, 970 - narrow))
+        if 14 <= number < 18:
+            caption.append(line(f"THE ROOFS {number}", 1020, y + 20, 200))
+    lines = [item for parts in zip(left, right, strict=True) for item in parts] + caption
+    text = " ".join(text_of([page_of_lines(lines)], {}).split())
+    assert text == " ".join(item.text for item in left + right + caption)
+
+
 def test_a_damaged_picture_of_a_document_leaves_its_text(tmp_path: Path) -> None:
     whole = label("VALVE 42")
     urls = [f"data:image/png;base64,{b64encode(data).decode()}" for data in (whole[: len(whole) // 2], whole)]
@@ -188,7 +346,7 @@ def test_a_damaged_picture_of_a_document_leaves_its_text(tmp_path: Path) -> None
 
 def test_pages_that_failed_and_pages_that_are_unsure_are_both_named() -> None:
     pages = {3: Recognised([], 0.0, "It was torn."), 4: Recognised(page_of_lines([line("Valve", 0, 0)]), 0.5)}
-    text = unsure_text(pages) or ""
+    text = unsure_text(Source(Path("a.pdf"), "a.pdf", "a.pdf"), "page", pages) or ""
     assert "page 3 cannot be recognised: It was torn." in text
     assert "page 4 left out" in text
 

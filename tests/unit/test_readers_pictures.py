@@ -44,6 +44,18 @@ def test_pictures_of_a_page_of_html_have_places_captions_and_descriptions(tmp_pa
     assert (text[: second.place].rpartition("\n")[2], second.caption) == ("Middle.", "The pump.")
 
 
+def test_a_picture_larger_than_what_is_kept_is_made_smaller_and_said(tmp_path: Path) -> None:
+    noise = Image.effect_noise((5000, 2200), 90)
+    noise.save(tmp_path / "a.png", compress_level=0)
+    assert (tmp_path / "a.png").stat().st_size > pictures.MAX_STORED
+    (document, picture) = read(tmp_path / "a.png", "a.png", ASKED)
+    assert isinstance(document, Document)
+    assert isinstance(picture, Picture)
+    assert len(picture.data) <= pictures.MAX_STORED
+    assert (picture.media_type, picture.width, picture.height) == ("image/jpeg", 4096, 1802)
+    assert document.metadata["scaled_pictures"] == {"1": [5000, 2200]}
+
+
 def test_pictures_of_a_book_are_those_beside_its_chapters(tmp_path: Path) -> None:
     parts: dict[str, str | bytes] = {
         "META-INF/container.xml": '<container><rootfiles><rootfile full-path="O/c.opf"/></rootfiles></container>',

@@ -124,6 +124,8 @@ def _with_pictures(source: Source, document: Document, kind: str) -> Iterator[It
         from pg_graphrag.beside.readers.ocr.pictures_text import recognised_texts
 
         texts = yield from recognised_texts(source, pictures, metadata)
+    if source.options.pictures and source.gallery.scaled:
+        metadata["scaled_pictures"] = {str(index): list(size) for index, size in source.gallery.scaled.items()}
     content, pictures = source.gallery.placed(document.content, texts, source.options.pictures)
     document = replace(document, content=content, metadata=metadata)
     if _says_nothing(document) and pictures and not source.options.pictures:

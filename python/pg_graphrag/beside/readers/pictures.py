@@ -54,7 +54,7 @@ class Picture:
     media_type : str
         One of ``image/png``, ``image/jpeg``, ``image/gif`` and ``image/webp``, by its bytes.
     data : bytes
-        The file, at most 64 MiB.
+        The file, at most 10 MiB.
     width, height : int
         Pixels.
     page : int, optional
@@ -95,12 +95,15 @@ class Gallery:
         {kind: number} of those that were left out.
     is_full : bool
         Whether one was left out since there is no room; no others are taken.
+    scaled : dict
+        {index: (width, height)} of files larger than what is kept, which were made smaller.
     """
 
     is_open: bool = False
     pictures: list[Picture] = field(default_factory=list)
     unread: dict[str, int] = field(default_factory=dict)
     is_full: bool = False
+    scaled: dict[int, tuple[int, int]] = field(default_factory=dict)
     _seen: dict[bytes, str] = field(default_factory=dict)
     _bytes: int = 0
 
@@ -128,12 +131,14 @@ class Gallery:
         file = as_stored(data)
         if isinstance(file, str):
             return self.leave_out(file) if file else ""
-        media_type, data, width, height = file
+        media_type, data, width, height, original = file
         self.is_full = len(self.pictures) >= MAX_PICTURES or self._bytes + len(data) > MAX_BYTES
         if self.is_full:
             return self.leave_out("too many or too large")
         self._bytes += len(data)
         index = len(self.pictures) + 1
+        if original:
+            self.scaled[index] = original
         self.pictures.append(
             Picture(
                 key,
@@ -171,8 +176,7 @@ class Gallery:
             if content.endswith("\n\n", 0, match.start()) and content.startswith("\n\n", last):
                 last += 2  # a block of its own
             places[index] = length + len(added)
-            is_kept = keeps_pictures and len(self.pictures[index - 1].data) <= MAX_STORED
-            if index in texts and not is_kept:
+            if index in texts and not keeps_pictures:
                 text = f"Text in a picture: {texts[index]}"
                 begins = not length and not added
                 added += f"{text}\n\n" if begins or added.endswith("\f") else f"\n\n{text}"
@@ -203,20 +207,29 @@ def without_marks(text: str) -> str:
     return _MARK.sub("", text)
 
 
-def as_stored(data: bytes) -> tuple[str, bytes, int, int] | str:
-    """Return (media type, bytes, width, height) of a picture; a kind in words for what is left out, nothing for a tiny one."""
+def as_stored(data: bytes) -> tuple[str, bytes, int, int, tuple[int, int] | None] | str:
+    """Return (media type, bytes, width, height, size before it was scaled down) of a picture, at most `MAX_STORED` bytes.
+
+    A kind in words for what is left out, nothing for a tiny one.
+    """
     try:
         with open_image(data) as image:
-            kind, (width, height) = image.format or "", image.size
-            if min(width, height) < MIN_SIDE:
+            kind, original = image.format or "", image.size
+            width, height = original
+            if min(original) < MIN_SIDE:
                 return ""
             if width * height > MAX_PIXELS:
                 return f"more than {MAX_PIXELS:,} pixels"
-            if kind in MEDIA_TYPES:
-                return MEDIA_TYPES[kind], data, width, height
+            if kind in MEDIA_TYPES and len(data) <= MAX_STORED:
+                return MEDIA_TYPES[kind], data, width, height, None
             image = pixels_of(image)
+            original = image.size
             image.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
-            return *file_of(image), *image.size
+            media_type, file = file_of(image)
+            while len(file) > MAX_STORED:
+                image.thumbnail((image.width // 2, image.height // 2))
+                media_type, file = file_of(image)
+            return media_type, file, *image.size, original if image.size != original else None
     except ValueError as error:
         return str(error)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import median
 
 from pg_graphrag.beside.readers.layout.gaps import with_cells
-from pg_graphrag.beside.readers.layout.page import Line, Page, Segment, lines_of
+from pg_graphrag.beside.readers.layout.page import Block, Line, Page, Segment, lines_of
 from pg_graphrag.beside.readers.layout.ruled import Grid, with_rows
 from pg_graphrag.beside.readers.layout.tables import end_of_narrow_cells, end_of_ruled, with_tables
 
@@ -21,6 +21,8 @@ _ACROSS = 0.4
 # Of a table over both columns: share of the page's width that a cell may have, and of rows that have cells at both sides.
 _NARROW, _MOSTLY = 0.3, 0.8
 _DEPTH = 4
+# Lines before and behind one that say how much room it has.
+_NEAR = 2
 
 
 def page_of(segments: list[Segment], grids: Sequence[Grid] = ()) -> Page:
@@ -45,6 +47,7 @@ def blocks(lines: list[Line], depth: int = 0) -> Page:
     page: Page = []
     left: list[Line] = []
     right: list[Line] = []
+    lines, between = _without_captions(lines, gutter)
     index, width = 0, max(line.x1 for line in lines) - min(line.x0 for line in lines)
     while index < len(lines):
         # A table over both columns parts them as a line does that runs across.
@@ -62,7 +65,27 @@ def blocks(lines: list[Line], depth: int = 0) -> Page:
                 if half:
                     side.append(Line(half))
         index = end
-    return _merged(page + blocks(left, depth + 1) + blocks(right, depth + 1))
+    return _merged(page + blocks(left, depth + 1) + blocks(right, depth + 1)) + ([Block(between)] if between else [])
+
+
+def _without_captions(lines: list[Line], gutter: float) -> tuple[list[Line], list[Line]]:
+    """Return lines without what stands between the columns, and that: captions of a picture around which both run."""
+    kept: list[Line] = []
+    between: list[Line] = []
+    for index, line in enumerate(lines):
+        across = [segment for segment in line.segments if segment.x0 < gutter < segment.x1]
+        near = [segment for other in lines[max(0, index - _NEAR) : index + _NEAR + 1] for segment in other.segments]
+        beside = [segment for segment in near if not segment.x0 < gutter < segment.x1]
+        sides = {segment.x1 <= item.x0 for item in across for segment in beside}
+        if len(sides) < 2 or any(
+            segment.x0 < item.x1 and item.x0 < segment.x1 for item in across for segment in beside
+        ):
+            kept.append(line)
+            continue
+        between.append(Line(across))
+        if rest := [segment for segment in line.segments if segment not in across]:
+            kept.append(Line(rest))
+    return kept, between
 
 
 def _merged(page: Page) -> Page:
@@ -129,5 +152,7 @@ def _is_prose(sides: list[list[Segment]], x0: float, x1: float, em: float) -> bo
     width = max(segments[-1].x1 for segments in sides) - min(segments[0].x0 for segments in sides)
     if width < _LEAST_EMS * em or x1 - x0 < _LEAST_EMS * em:
         return False
-    filled = [sum(segment.x1 - segment.x0 for segment in segments) / width for segments in sides]
-    return median(filled) >= _FILLED
+    widths = [sum(segment.x1 - segment.x0 for segment in segments) for segments in sides]
+    # Beside a picture lines are shorter, one as the other.
+    room = [max(_LEAST_EMS * em, *widths[max(0, index - _NEAR) : index + _NEAR + 1]) for index in range(len(widths))]
+    return median(width / most for width, most in zip(widths, room, strict=True)) >= _FILLED

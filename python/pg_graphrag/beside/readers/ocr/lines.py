@@ -17,6 +17,8 @@ _ALIKE = 1.3
 # Of a line's box, how much its type is.
 _TYPE_OF_BOX = 0.85
 _MARGIN = 0.2
+# Of a script that an engine does not read it sees a letter here and there: what is sparser is not all of a line.
+_SPARSEST = 2.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,33 @@ class RecognisedLine:
         """Whether it is a column of letters, or a line set sideways."""
         return self.height > TALL * self.width and len(self.text) > 1
 
+    @property
+    def read_share(self) -> float:
+        """From 0 to 1: less where a line has too few letters for its length, so that some of it was not read."""
+        long, short = max(self.width, self.height), max(1.0, min(self.width, self.height))
+        # One more, since a letter alone may be narrow.
+        return min(1.0, _SPARSEST * short * (len(self.text) + 1) / max(1.0, long))
+
+    @property
+    def sureness(self) -> float:
+        """How sure it is that this is what is written, from 0 to 1."""
+        return self.confidence * self.read_share
+
 
 def confidence_of(lines: Sequence[RecognisedLine]) -> float:
-    """Return the mean confidence of a page's lines, by their letters; 0 for none."""
-    letters = sum(len(line.text) for line in lines)
-    return sum(line.confidence * len(line.text) for line in lines) / letters if letters else 0.0
+    """Return how sure it is what is written on a page, from 0 to 1, in the mean of its lines by their length; 0 for none."""
+    return _mean(lines, lambda line: line.sureness)
+
+
+def read_share_of(lines: Sequence[RecognisedLine]) -> float:
+    """Return how much of what is written on a page was read, from 0 to 1; 0 for no line."""
+    return _mean(lines, lambda line: line.read_share)
+
+
+def _mean(lines: Sequence[RecognisedLine], value: Callable[[RecognisedLine], float]) -> float:
+    lengths = [max(line.width, line.height) for line in lines]
+    total = sum(lengths)
+    return sum(value(line) * length for line, length in zip(lines, lengths, strict=True)) / total if total else 0.0
 
 
 def page_of_lines(lines: Sequence[RecognisedLine]) -> Page:

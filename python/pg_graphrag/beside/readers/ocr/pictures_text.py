@@ -4,9 +4,15 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.beside.readers.layout.text import text_of
-from pg_graphrag.beside.readers.ocr.recognise import Recognised, metadata_of, recognised_pages
+from pg_graphrag.beside.readers.ocr.recognise import (
+    LEAST_LETTERS,
+    Recognised,
+    metadata_of,
+    recognised_pages,
+    unsure_text,
+)
 from pg_graphrag.beside.readers.pictures import Picture, is_worth_reading, open_image, pixels_of
-from pg_graphrag.beside.readers.read_errors import ReadProgress
+from pg_graphrag.beside.readers.read_errors import ReadProgress, ReadWarning
 from pg_graphrag.beside.readers.source import Source
 
 if TYPE_CHECKING:
@@ -14,17 +20,18 @@ if TYPE_CHECKING:
 
 # Of a document in which all are looked at.
 _MAX_PICTURES = 300
-LEAST_LETTERS = 3
 
 
 def recognised_texts(
     source: Source, pictures: Sequence[Picture], metadata: dict[str, Any]
-) -> Generator[ReadProgress, None, dict[int, str]]:
-    """Return {index: text} of pictures with text, and note how sure it is in the metadata."""
+) -> Generator[ReadProgress | ReadWarning, None, dict[int, str]]:
+    """Return {index: text} of pictures with text, note how sure it is in the metadata, and warn of what is not sure."""
     looked_at = [item for item in pictures if is_worth_reading(item.width, item.height)][:_MAX_PICTURES]
     by_number: dict[int, Recognised] = {}
     yield from recognised_pages(source, _images(source, looked_at), len(looked_at), by_number)
     texts: dict[int, str] = {}
+    if unsure := unsure_text(source, "picture", by_number):
+        yield source.warning(unsure)
     for index, item in by_number.items():
         # Of one size: headings are the document's own.
         for segment in (segment for block in item.page for line in block.lines for segment in line.segments):

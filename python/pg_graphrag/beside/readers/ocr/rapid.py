@@ -3,6 +3,7 @@
 import logging
 import re
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.beside.readers.ocr.lines import TALL, RecognisedLine, confidence_of, share
@@ -19,6 +20,12 @@ _MOSTLY = 0.5
 _HAN_OR_KANA = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 # The long vowel of a column is read as the number one.
 _LONG_VOWEL = re.compile("(?<=[\u30a1-\u30fa\u30fc])一(?![\u4e00-\u9fff])")
+
+# A blank that the recogniser holds for so likely is one where it sees no letter; where one letter would stand alone, for so
+# likely: bench/RESULTS.md, "Scans".
+_LIKELY_BLANK, _LIKELY_AT_LETTER = 0.2, 0.4
+# Letters from here on are written without blanks.
+_FIRST_WIDE = "\u2e80"
 
 
 class RapidEngine:
@@ -42,6 +49,7 @@ class RapidEngine:
                 "Global.max_side_len": _SOUGHT_IN,
             }
         )
+        _add_decoder(self._engine)
 
     def lines(self, image: "Image.Image") -> list[RecognisedLine]:
         """Return the lines of a picture, as of one that stands upright."""
@@ -95,3 +103,46 @@ def _turns(lines: list[RecognisedLine], is_flipped: bool) -> int:
         return 3
     letters = "".join(line.text for line in lines)
     return 0 if 2 * len(_HAN_OR_KANA.findall(letters)) > len(letters) else 1
+
+
+def _add_decoder(engine: Any) -> None:
+    # Its models are loaded at first use.
+    engine.recognize_txt([np.zeros((48, 48, 3), np.uint8)])
+    engine.text_rec.postprocess_op = LineDecoder(engine.text_rec.postprocess_op)
+
+
+class LineDecoder:
+    """Makes text of what the recogniser sees in the columns of a line, with the blanks that it all but sees."""
+
+    def __init__(self, decoder: Any):
+        self._decoder = decoder
+        self._space: int = decoder.character.index(" ")
+
+    def __call__(self, odds: Any, return_word_box: bool, *, wh_ratio_list: Any, max_wh_ratio: float) -> Any:
+        """Return what rapidocr's decoder returns of odds, float32 (lines, columns, letters)."""
+        best, likelihoods = odds.argmax(axis=2), odds.max(axis=2)
+        for line, odds_of_space in zip(best, odds[:, :, self._space], strict=True):
+            self._add_blanks(line, odds_of_space)
+        return self._decoder.decode(
+            best, likelihoods, return_word_box, wh_ratio_list, max_wh_ratio, remove_duplicate=True
+        )
+
+    def _add_blanks(self, line: Any, odds_of_space: Any) -> None:
+        """Write blanks into the numbers of a line's letters, of which 0 is none."""
+        places = np.flatnonzero((line != 0) & (np.diff(line, prepend=0) != 0))
+        letters = [self._decoder.character[number] for number in line[places]]
+        gaps = list(pairwise(places))
+        odds = [
+            0.0 if " " in pair or max(pair) >= _FIRST_WIDE else float(odds_of_space[first : second + 1].max())
+            for pair, (first, second) in zip(pairwise(letters), gaps, strict=True)
+        ]
+        ends = [
+            True,
+            *(" " in pair or gap >= _LIKELY_BLANK for pair, gap in zip(pairwise(letters), odds, strict=True)),
+            True,
+        ]
+        for index, (first, second) in enumerate(gaps):
+            is_alone = (ends[index] and letters[index].isalpha()) or (ends[index + 2] and letters[index + 1].isalpha())
+            free = np.flatnonzero(line[first:second] == 0)
+            if len(free) and odds[index] >= (_LIKELY_AT_LETTER if is_alone else _LIKELY_BLANK):
+                line[first + free[0]] = self._space

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from queue import Empty, SimpleQueue
 from time import sleep
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pg_graphrag.beside.readers.layout.page import Page
-from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, confidence_of, page_of_lines
+from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, confidence_of, page_of_lines, read_share_of
 from pg_graphrag.beside.readers.read_errors import ReadProgress
 from pg_graphrag.beside.readers.source import Source, numbers_text
 from pg_graphrag.ground.errors import GraphRAGError
@@ -20,12 +20,21 @@ from pg_graphrag.ground.errors import GraphRAGError
 if TYPE_CHECKING:
     from PIL import Image
 
+# What to do for scripts that an engine does not read.
+_OTHER_SCRIPTS = {
+    "rapidocr": "for scripts other than Latin, Chinese and Japanese, take --ocr-engine tesseract",
+    "tesseract": "where Tesseract lacks the language, install it (tesseract-ocr-rus for Russian)",
+}
 # Pages of a document.
 MAX_PAGES = 2000
 # A page or picture that is less sure is none of text: see bench/RESULTS.md, "Scans".
 LEAST_CONFIDENCE = 0.85
+# What has fewer letters is a pattern; but so many lines of which none can be read are writing.
+LEAST_LETTERS, _LEAST_LINES = 3, 3
 # Of a page that is sure enough, such a line is a pattern, or a stroke.
 _LEAST_OF_LINE = 0.5
+# A page of which less was read is in another script; of pages in a known one .98 and more was.
+_MOSTLY_READ = 0.7
 # Engines at work at once: each holds some 300 MB.
 _MOST_AT_ONCE = 4
 # Seconds after which who waits for his turn looks again.
@@ -42,16 +51,39 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What is written in a picture: blocks in reading order, the mean confidence, from 0 to 1, and why it cannot be read."""
+    """What is written in a picture.
+
+    Parameters
+    ----------
+    page : Page
+        Blocks in reading order, of the lines that are not quite unsure.
+    confidence : float
+        From 0 to 1, of all lines in the mean.
+    error : str, optional
+        Why it could not be tried.
+    lines : int
+        How many lines were found, read or not.
+    is_other_script : bool
+        Whether most of it is in letters that the engine does not know.
+    """
 
     page: Page
     confidence: float
     error: str | None = None
+    lines: int = 0
+    is_other_script: bool = False
 
     @property
     def is_sure(self) -> bool:
         """Whether it may stand in a document."""
         return bool(self.page) and self.confidence >= LEAST_CONFIDENCE
+
+    @property
+    def is_named(self) -> bool:
+        """Whether there is something to say of it where it is left out: it failed, or has writing that cannot be read."""
+        letters = "".join(line.text for block in self.page for line in block.lines)
+        is_text = sum(map(str.isalnum, letters)) >= LEAST_LETTERS or self.lines >= _LEAST_LINES
+        return self.error is not None or is_text
 
 
 def recognised_pages(
@@ -90,17 +122,24 @@ def metadata_of(source: Source, what: str, by_number: Mapping[int, Recognised]) 
     return {"recognised": {"engine": source.options.ocr_engine, what: sure}} if sure else {}
 
 
-def unsure_text(by_number: Mapping[int, Recognised]) -> str | None:
+def unsure_text(source: Source, what: str, by_number: Mapping[int, Recognised]) -> str | None:
     """Return the warning of pages that cannot be read, or whose letters are not sure enough; None where there are none."""
     reasons: list[str] = []
-    if failed := {number: item.error for number, item in sorted(by_number.items()) if item.error}:
-        reasons.append(f"{numbers_text('page', list(failed))} cannot be recognised: {next(iter(failed.values()))}")
-    unsure = {number: item.confidence for number, item in sorted(by_number.items()) if item.page and not item.is_sure}
-    if unsure:
+    named = {number: item for number, item in sorted(by_number.items()) if item.is_named and not item.is_sure}
+    if failed := {number: item.error for number, item in named.items() if item.error}:
+        reasons.append(f"{numbers_text(what, list(failed))} cannot be recognised: {next(iter(failed.values()))}")
+    if unread := [number for number, item in named.items() if item.is_other_script]:
         reasons.append(
-            f"recognised text of {numbers_text('page', list(unsure))} left out: its confidence is {min(unsure.values()):.2f}"
+            f"{numbers_text(what, unread)} {'are' if len(unread) > 1 else 'is'} in a script that rapidocr does not read (it "
+            "reads Latin letters, Chinese and Japanese): take --ocr-engine tesseract"
+        )
+    if unsure := {
+        number: item.confidence for number, item in named.items() if not item.error and not item.is_other_script
+    }:
+        reasons.append(
+            f"recognised text of {numbers_text(what, list(unsure))} left out: its confidence is {min(unsure.values()):.2f}"
             f"{'' if len(unsure) == 1 else f' to {max(unsure.values()):.2f}'}, below {LEAST_CONFIDENCE}; scan it anew, or, "
-            "for scripts other than Latin, Chinese and Japanese, take --ocr-engine tesseract"
+            f"{_OTHER_SCRIPTS[source.options.ocr_engine]}"
         )
     return "; ".join(reasons) or None
 
@@ -139,9 +178,9 @@ def recognise(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-@cache
+@lru_cache(maxsize=1)
 def _engines(engine: str, threads: int) -> "SimpleQueue[Engine]":
-    """Return the engines of this process that nobody uses; kept, since models take a second to load."""
+    """Return the engines of this process that nobody uses; kept, since models take a second to load, but of one kind."""
     return SimpleQueue()
 
 
@@ -160,7 +199,10 @@ def _recognised(engine: str, idle: "SimpleQueue[Engine]", threads: int, image: "
         return Recognised([], 0.0, f"{type(error).__name__}: {last_line}")
     idle.put(recogniser)
     return Recognised(
-        page_of_lines([line for line in lines if line.confidence >= _LEAST_OF_LINE]), confidence_of(lines)
+        page_of_lines([line for line in lines if line.sureness >= _LEAST_OF_LINE]),
+        confidence_of(lines),
+        lines=len(lines),
+        is_other_script=engine == "rapidocr" and read_share_of(lines) < _MOSTLY_READ,
     )
 
 

@@ -2,20 +2,23 @@
 
 import csv
 import os
+import re
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from io import BytesIO
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from pg_graphrag.beside.readers.ocr.lines import RecognisedLine
+from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, confidence_of
 from pg_graphrag.ground.errors import GraphRAGError
 
 if TYPE_CHECKING:
     from PIL import Image
 
 _PROGRAM = "tesseract"
-_SECONDS = 120
-# Languages of a script, those that are installed; English beside them, as in most documents.
+_SECONDS = 300
+# Languages of a script; English, or the first of these that is installed, is read beside another script.
 _OF_SCRIPT = {
     "Arabic": "ara fas urd",
     "Cyrillic": "rus ukr bul srp",
@@ -23,7 +26,6 @@ _OF_SCRIPT = {
     "Thai": "tha",
     "Hebrew": "heb",
     "Greek": "ell",
-    "Hangul": "kor",
     "Korean": "kor",
     "Japanese": "jpn",
     "Han": "chi_sim chi_tra",
@@ -34,6 +36,17 @@ _OF_SCRIPT = {
     "Armenian": "hye",
     "Latin": "eng deu fra spa ita por nld pol",
 }
+# Tesseract has two names for one.
+_NAMES = {"Hangul": "Korean"}
+_LATIN = "Latin"
+_LATIN_LETTER = re.compile("[A-Za-z]")
+# Below this confidence other scripts are tried; how sure Tesseract must be that a page is turned.
+_UNSURE, _SURE_OF_TURN = 0.85, 2.0
+# Scripts whose letters Tesseract takes for words, and how wide a gap, in heights of the line, is one all the same.
+_BY_LETTER = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+_BLANK = 0.3
+# What says how to write a line of two directions; text has them in the order in which they are read.
+_DIRECTIONS = dict.fromkeys((0x200E, 0x200F, *range(0x202A, 0x202F)))
 _WORD_LEVEL = "5"
 # Words of a line with a wider gap, in heights of the line, are cells.
 _GAP = 1.3
@@ -53,18 +66,50 @@ class TesseractEngine:
         self._installed = languages()
 
     def lines(self, image: "Image.Image") -> list[RecognisedLine]:
-        """Return the lines of a picture."""
-        buffer = BytesIO()
-        image.convert("L").save(buffer, "PNG", compress_level=1)
-        osd = self._run(buffer.getvalue(), "--psm", "0") if "osd" in self._installed else None
+        """Return the lines of a picture, as of one that stands upright."""
+        image = image.convert("L")
+        script, turn = self._seen(image)
+        if turn:
+            image = image.rotate(-turn, expand=True)
+        data = _png(image)
+        likely = [*self._languages(script), *self._languages(_LATIN)[:1]]
+        best = self._read(data, likely or [name for name in self._installed if name != "osd"])
+        if script != _LATIN and any(map(_LATIN_LETTER.search, (line.text for line in best))):
+            # English beside another script may take words of it for its own.
+            best = max(best, self._read(data, self._languages(script)), key=confidence_of)
+        # Of few letters a script is guessed wrong, or not at all.
+        for other in (name for name in _OF_SCRIPT if name != script):
+            if best and confidence_of(best) < _UNSURE:
+                best = max(best, self._read(data, self._languages(other)), key=confidence_of)
+        return best
+
+    def _seen(self, image: "Image.Image") -> tuple[str, int]:
+        """Return the script of most letters, and by how many degrees to the right the picture is to be turned."""
+        if "osd" not in self._installed:
+            return "", 0
         # It fails where there are but a few letters.
-        script = _script(osd.stdout.decode(errors="replace")) if osd else ""
-        chosen = [name for name in _OF_SCRIPT.get(script, "").split() if name in self._installed]
-        chosen += [name for name in ("eng",) if name in self._installed and name not in chosen]
-        done = self._run(buffer.getvalue(), "-l", "+".join(chosen or self._installed[:1]), "tsv")
-        if done.returncode:
-            raise RuntimeError(f"{_PROGRAM} ended with {done.returncode}: {done.stderr.decode(errors='replace')}")
-        return _lines(done.stdout.decode(errors="replace"))
+        osd = self._run(_png(image), "--psm", "0").stdout.decode(errors="replace")
+        values = dict(line.split(": ", 1) for line in osd.splitlines() if ": " in line)
+        is_turned = float(values.get("Orientation confidence", 0)) >= _SURE_OF_TURN
+        return _NAMES.get(script := values.get("Script", "").strip(), script), int(values["Rotate"]) if is_turned else 0
+
+    def _languages(self, script: str) -> list[str]:
+        """Return the installed languages of a script."""
+        return [name for name in _OF_SCRIPT.get(script, "").split() if name in self._installed]
+
+    def _read(self, data: bytes, chosen: Sequence[str]) -> list[RecognisedLine]:
+        """Return the lines of a picture in some languages; none where none of these is installed."""
+        installed = [name for name in dict.fromkeys(chosen) if name in self._installed]
+        lines: list[RecognisedLine] = []
+        # Of a page with few lines it sees no columns; then it is taken for one.
+        for layout in ("3", "4"):
+            if installed and not lines:
+                done = self._run(data, "--psm", layout, "-l", "+".join(installed), "tsv")
+                if done.returncode:
+                    said = done.stderr.decode(errors="replace")
+                    raise RuntimeError(f"{_PROGRAM} ended with {done.returncode}: {said}")
+                lines = lines_of_table(done.stdout.decode(errors="replace"))
+        return lines
 
     def _run(self, data: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
@@ -91,35 +136,43 @@ def languages() -> list[str]:
     return done.stdout.splitlines()[1:]
 
 
-def _script(osd_output: str) -> str:
-    return next((line.partition(": ")[2].strip() for line in osd_output.splitlines() if line.startswith("Script:")), "")
+def _png(image: "Image.Image") -> bytes:
+    image.save(buffer := BytesIO(), "PNG", compress_level=1)
+    return buffer.getvalue()
 
 
-def _lines(table: str) -> list[RecognisedLine]:
+def lines_of_table(table: str) -> list[RecognisedLine]:
     """Return the words of Tesseract's table as lines; cells of a table are lines of their own."""
-    lines: list[RecognisedLine] = []
-    words: list[tuple[float, float, float, float, str, float]] = []
+    lines: list[list[RecognisedLine]] = []
     line: tuple[str, ...] = ()
-
-    def end() -> None:
-        if words:
-            text = " ".join(word[4] for word in words)
-            x0, y0 = min(word[0] for word in words), min(word[1] for word in words)
-            x1, y1 = max(word[2] for word in words), max(word[3] for word in words)
-            confidence = sum(word[5] * len(word[4]) for word in words) / len("".join(word[4] for word in words))
-            lines.append(RecognisedLine(((x0, y0), (x1, y0), (x1, y1), (x0, y1)), text, confidence))
-        words.clear()
-
     for row in csv.DictReader(table.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
-        text = (row.get("text") or "").strip()
+        text = (row.get("text") or "").translate(_DIRECTIONS).strip()
         if row.get("level") != _WORD_LEVEL or not text:
             continue
         x0, y0 = float(row["left"]), float(row["top"])
-        x1, y1 = x0 + float(row["width"]), y0 + float(row["height"])
+        word = _line_of(text, float(row["conf"]) / 100, x0, y0, x0 + float(row["width"]), y0 + float(row["height"]))
         line_of_word = (row["block_num"], row["par_num"], row["line_num"])
-        if line_of_word != line or (words and max(x0 - words[-1][2], words[-1][0] - x1) > _GAP * (y1 - y0)):
-            end()
+        if line_of_word != line or _gap(lines[-1][-1], word) > _GAP * word.height:
+            lines.append([])
         line = line_of_word
-        words.append((x0, y0, x1, y1, text, float(row["conf"]) / 100))
-    end()
-    return lines
+        lines[-1].append(word)
+    return [_joined(words) for words in lines]
+
+
+def _line_of(text: str, confidence: float, x0: float, y0: float, x1: float, y1: float) -> RecognisedLine:
+    return RecognisedLine(((x0, y0), (x1, y0), (x1, y1), (x0, y1)), text, confidence)
+
+
+def _gap(first: RecognisedLine, second: RecognisedLine) -> float:
+    """Return how far two words are apart, in pixels, whichever is at the left."""
+    return max(second.corners[0][0] - first.corners[1][0], first.corners[0][0] - second.corners[1][0])
+
+
+def _joined(words: Sequence[RecognisedLine]) -> RecognisedLine:
+    xs, ys = zip(*(point for word in words for point in word.corners), strict=True)
+    text = words[0].text
+    height = max(ys) - min(ys)
+    for first, second in pairwise(words):
+        is_one = _BY_LETTER.match(first.text[-1]) and _BY_LETTER.match(second.text[0])
+        text += f"{'' if is_one and _gap(first, second) < _BLANK * height else ' '}{second.text}"
+    return _line_of(text, confidence_of(words), min(xs), min(ys), max(xs), max(ys))

@@ -128,14 +128,14 @@ def read_pdf(source: Source) -> Iterator[Item]:
             if item.is_sure:
                 pages[number - 1] = item.page
         # Of those that fail or are not sure, a warning of their own.
-        with_warning = {number for number, item in by_number.items() if item.error or item.page}
+        with_warning = {number for number, item in by_number.items() if item.is_named}
         pictures = [number for number in pictures if number not in with_warning]
         garbled = [number for number in garbled if not pages[number - 1]]
         facts.others |= metadata_of(source, "pages", by_number)
         yield from add_pictures(
             source, pdf, [number for number, page in enumerate(pages, 1) if not page or number in by_number]
         )
-    unsure = unsure_text(by_number)
+    unsure = unsure_text(source, "page", by_number)
     hint = "" if source.options.pictures else "; run OCR on it"
     if source.options.recognises:
         hint = ", nor is any recognised"

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from PIL import Image
 
 from pg_graphrag.beside.readers.layout.text import text_of
-from pg_graphrag.beside.readers.ocr.pictures_text import LEAST_LETTERS
 from pg_graphrag.beside.readers.ocr.recognise import MAX_PAGES, Recognised, metadata_of, recognised_pages, unsure_text
 from pg_graphrag.beside.readers.pictures import (
     MAX_PICTURE_BYTES,
@@ -57,10 +56,9 @@ def read_picture(source: Source) -> Iterator[Item]:
         if str(error) == "heic":
             raise ModuleNotFoundError(name="pillow_heif") from None
         raise source.error(f"cannot be read as a picture: {error}; open and save it again as PNG or JPEG") from None
-    letters = (line.text for item in by_number.values() for block in item.page for line in block.lines)
-    if sum(map(str.isalnum, "".join(letters))) < LEAST_LETTERS:
-        by_number = {number: item for number, item in by_number.items() if item.error}
-    if unsure := unsure_text(by_number):
+    if not any(item.is_named for item in by_number.values()):
+        by_number = {}
+    if unsure := unsure_text(source, "page", by_number):
         yield source.warning(unsure)
     pages = [by_number[number].page if number in by_number and by_number[number].is_sure else [] for number in numbers]
     text = text_of(pages, {}) if any(pages) else ""

@@ -45,13 +45,13 @@ LEAST_USED, PENALTY, LEAST_WEIGHT = 20, 6.0, 10
 STATE_SCALE = 0.1
 # Of one text no more documents are read than have so many characters; of a concept no more documents are examples.
 MOST_CHARACTERS, MOST_DOCUMENTS = 150_000, 4
-# Odds that are asked for in a passage and in a longer document, as logarithms, by who calls the concept a name
+# Odds that are asked for in a note, a passage and a longer document, as logarithms, by who calls the concept a name
 # (docs/decisions/text.md).
 DEMANDED = {
-    **dict.fromkeys(("called name", "called phrase", "half name", "half phrase"), (-2.0, 0.75)),
-    "uncalled name": (-2.0, 1.0),
-    "uncalled phrase": (-0.4, 1.0),
-    **dict.fromkeys(("unread name", "unread phrase"), (-1.0, -1.0)),
+    **dict.fromkeys(("called name", "called phrase", "half name", "half phrase"), (-2.0, -2.0, 1.25)),
+    "uncalled name": (-2.0, 0.5, 3.0),
+    "uncalled phrase": (-0.4, 3.1, 3.5),
+    **dict.fromkeys(("unread name", "unread phrase"), (-1.0, -1.0, -1.0)),
 }
 FOLDS = 10
 SHARES = (0.1, 0.2, 0.3, 0.4)
@@ -277,9 +277,9 @@ def all_examples(label_file: Path, data: Path, folders: Sequence[str]) -> Iterat
 def _demanded_by_trait() -> dict[str, float]:
     """Return {trait that every concept has one of: the odds that are asked for}."""
     return {
-        f"{named} {length}": in_passage if length == gate.LENGTHS[0] else in_longer
-        for named, (in_passage, in_longer) in DEMANDED.items()
-        for length in gate.LENGTHS
+        f"{named} {length}": odds[min(place, len(odds) - 1)]
+        for named, odds in DEMANDED.items()
+        for place, length in enumerate(gate.LENGTHS)
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.text.naming.gate import Mention, Usage, is_entity, language_of, traits
+from pg_graphrag.text.naming.gate import Mention, Usage, is_entity, language_of, traits, windows_of
 
 
 def usage(text: str, name: str, *, is_name: bool = True, scores: list[float] | None = None, **given: int) -> Usage:
@@ -28,8 +28,24 @@ def test_what_the_tagger_surely_calls_a_name_is_an_entity_though_it_is_said_once
 def test_what_the_tagger_does_not_call_a_name_needs_more_than_a_capital() -> None:
     # What the encoder makes of these places.
     assert not is_entity(usage("- Redraws the screen.", "Redraws", scores=[-2.7]), 1)
-    assert is_entity(usage("LazyGraphRAG is a method.", "LazyGraphRAG", scores=[-1.1]), 1)
-    assert not is_entity(usage("Yesterday it rained.", "Yesterday"), 1)
+    assert is_entity(usage("LazyGraphRAG is a method.", "LazyGraphRAG", scores=[-1.1]), 0)
+    assert not is_entity(usage("Yesterday it rained.", "Yesterday"), 0)
+
+
+def test_a_term_is_asked_for_more_where_a_document_says_more_than_two_sentences() -> None:
+    text = "The Kestrel engine burns methane."
+    methane = usage(text, "methane", is_name=False, scores=[1.2])
+    assert [is_entity(methane, windows) for windows in (windows_of([text], 1), windows_of([9 * text], 1), 5, 60)] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_a_document_of_one_or_two_sentences_in_any_script_is_a_note() -> None:
+    assert [windows_of([text], 1) for text in ("Bob Stone left.", "東京へ行く。", 20 * "東京へ行く。")] == [0, 0, 1]
+    assert windows_of(["Bob Stone left."], 2) == 2
 
 
 @pytest.mark.parametrize(

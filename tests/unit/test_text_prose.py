@@ -53,6 +53,21 @@ def test_entries_of_trackers_and_ends_of_versions_are_no_prose(text: str, gone: 
     assert not any(word in left for word in gone)
 
 
+@pytest.mark.parametrize(
+    ("text", "gone", "stays"),
+    [
+        ("Many studies [@tag:Laird2010; see @Liu2013, p. 3] agree.", ("Laird", "Liu", "see"), "agree."),
+        ("Chryssolouris et al. [@doi:10.1/x] (@sec-discovery) asked.", ("10.1", "discovery"), "asked."),
+        ("Then [@bob] wrote to @ann_1, and [@user1](/u/1) met Kurt.", (), "[@bob] wrote to @ann_1, and [@user1]"),
+    ],
+)
+def test_citations_of_pandoc_are_no_prose_and_people_are(text: str, gone: tuple[str, ...], stays: str) -> None:
+    left = prose(text)
+    assert len(left) == len(text)
+    assert stays in left
+    assert not any(word in left for word in gone)
+
+
 def test_formulas_beside_han_and_references_of_myst_are_no_prose() -> None:
     text = "损失也按$x_i$加权，价格是US$5和$6。请看 :numref:`fig_jupyter`和 :cite:`Knuth.1984`。"
     own = prose(text)

@@ -56,6 +56,11 @@ _DOMAIN = re.compile(
 )
 # Paths of files: /etc/apt/sources.list, ~/.ssh/config.
 _PATH = re.compile(r"(?<![\w/])~?/(?:[\w.+-]{1,80}/){1,12}[\w.+-]{0,80}")
+# [@Laird2010; @doi:10.1/x] and @sec-results of Pandoc and Quarto; [@bob] is somebody.
+_CITATION = re.compile(
+    r"\[(?=[^\[\]\n]{0,80}@[\w-]{1,80}[\d:])[^\[\]\n]{0,2000}\](?!\()"
+    r"|(?<!\w)@(?:sec|fig|tbl|eq|lst|tag|doi|pmc?id|arxiv)[-:][\w.:/-]{1,200}"
+)
 # [text](../page.html#part "Title"): before paths, of which it may hold one.
 _LINK_TARGET = re.compile(r"(?<=\])\((?:[^()\s]|\([^()\s]{0,200}\)){1,500}(?:[ \t]+\"[^\"\n]{0,200}\")?\)")
 # _macOS_ of Markdown; not __init__ or snake_case.
@@ -217,6 +222,7 @@ _WITHOUT_CASE = re.compile("[\u0590-\u0fff\u2e80-\ud7ff\uf900-\ufdff]")
 
 # What is no prose, in this order, and of what one must be in the text for the pattern to match at all.
 _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (_CITATION, ("@",)),
     (_LINK_TARGET, ("](",)),
     (HEADING_ATTRIBUTES, ("{#", "{.")),
     (_CONTAINER, (":::",)),

@@ -9,7 +9,7 @@ which they marked all names (`python -m bench gate`).
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -45,9 +45,10 @@ _MOST_WORDS, _MOST_COUNT, _LONGEST = 4, 3, 6
 _FAMILY = re.compile(r"(?:[A-Z]\. ?)*(?:[A-Z][\w'’-]*(?: |$))+")
 # A Japanese word of one of these by itself is no name, whoever calls it so: あちら, やがて.
 _PASSING = {("代名詞",), ("副詞",), ("接続詞",), ("連体詞",), ("感動詞",)}
-# What a document of so many windows is at most; a book has more.
-_WINDOWS = (4, 8, 60, NEVER)
-LENGTHS = ("passage", "page", "article", "book")
+# What a document of so many windows is at most; a book has more. Of a note, one or two sentences, none are counted.
+_WINDOWS = (0, 4, 8, 60, NEVER)
+LENGTHS = ("note", "passage", "page", "article", "book")
+_NOTE_BYTES = 150
 # Upper bounds of the tagger's probability, in hundredths, by which it is more or less sure.
 _SURENESS = ((60, "hardly"), (80, "rather"), (95, "quite"))
 # Logarithms of shares below this are alike.
@@ -115,8 +116,13 @@ def language_of(text: str, language: str) -> str:
     return language if language in _READ else _OTHER
 
 
+def windows_of(proses: Sequence[str], windows: int) -> int:
+    """Return of how many windows a document counts as: 0 where it is a note."""
+    return 0 if windows == 1 and sum(len(prose.encode()) for prose in proses) <= _NOTE_BYTES else windows
+
+
 def is_entity(usage: Usage, windows: int) -> bool:
-    """Whether a concept of a document of so many windows is an entity."""
+    """Whether a concept of a document of so many windows (`windows_of`) is an entity."""
     if usage.language == "ja" and _CJK.match(usage.name) and _parts_of_speech(usage.name, "ja") in _PASSING:
         return False
     weights = _weights()

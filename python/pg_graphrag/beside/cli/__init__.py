@@ -9,7 +9,17 @@ from pathlib import Path
 import psycopg
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.cli.arguments import MODES, add_ocr, json_array, json_object, later, names, natural, positive
+from pg_graphrag.beside.cli.arguments import (
+    MODES,
+    add_ocr,
+    json_array,
+    json_object,
+    later,
+    names,
+    natural,
+    pair,
+    positive,
+)
 from pg_graphrag.beside.cli.evaluation import add_commands
 from pg_graphrag.beside.cli.open_database import explain
 from pg_graphrag.beside.cli.terminal import printable
@@ -218,11 +228,24 @@ def _parser() -> argparse.ArgumentParser:
     copy = commands.add_parser(
         "copy",
         parents=[common],
-        help="copy everything from another database into a new one",
+        help="copy everything from another database into a new one, or one corpus into one that has others",
         description="""Copy all corpora, what was made of them and curations into a database whose extension or schema graphrag
-        is new, in one transaction. Either may have the extension or not. Both URLs are of owners.""",
+        is new, in one transaction; with --corpus that corpus alone, into any. Either may have the extension or not. Both URLs
+        are of owners.""",
     )
     copy.add_argument("source", metavar="SOURCE_URL", help="the database to copy from")
+    copy.add_argument("--corpus", metavar="NAME", help="copy this corpus alone, with its history")
+    copy.add_argument("--as", dest="new_name", metavar="NAME", help="name of the corpus in the copy")
+    copy.add_argument("--history-as", dest="history_name", metavar="NAME", help="name of its history in the copy")
+    copy.add_argument(
+        "--provider",
+        dest="providers",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="NAME=OTHER",
+        help="have provider OTHER of the copy's database stand for provider NAME; may be given several times",
+    )
     copy.set_defaults(run=later("host_command", "copy"))
 
     serve = commands.add_parser(

@@ -54,6 +54,14 @@ def _json(text: str) -> Any:
         raise argparse.ArgumentTypeError(f"not JSON: {error}") from None
 
 
+def pair(text: str) -> tuple[str, str]:
+    """Two names with = between them."""
+    name, equals, other = text.partition("=")
+    if not (name and equals and other):
+        raise argparse.ArgumentTypeError(f"not NAME=OTHER: {text}")
+    return name, other
+
+
 def names(text: str) -> frozenset[str]:
     """Names between commas."""
     return frozenset(name for name in (part.strip() for part in text.split(",")) if name)

@@ -8,6 +8,7 @@ import psycopg
 from pg_graphrag.beside.cli.open_database import connect
 from pg_graphrag.beside.client import GraphRAG, hosts
 from pg_graphrag.beside.client.connection_settings import settings_of
+from pg_graphrag.ground.errors import GraphRAGError
 
 
 def install(args: argparse.Namespace) -> int:
@@ -23,10 +24,27 @@ def install(args: argparse.Namespace) -> int:
 
 
 def copy(args: argparse.Namespace) -> int:
-    """Copy what another database holds into one that is new; returns the exit status."""
+    """Copy what another database holds into one that is new, or one corpus into one that has others; returns the exit status."""
     with connect(args.source) as source, connect(args.url) as target:
-        documents = hosts.copy(source, target)
-        print(f'database "{target.info.dbname}" now has the {documents} documents of "{source.info.dbname}"')
+        names = f'database "{target.info.dbname}" now has', f'of "{source.info.dbname}"'
+        if args.corpus is None and (args.new_name or args.history_name or args.providers):
+            hint = "Without --corpus all corpora are copied, as they are."
+            raise GraphRAGError("--as, --history-as and --provider are of one corpus", sqlstate="22023", hint=hint)
+        if args.corpus is None:
+            print(f"{names[0]} the {hosts.copy(source, target)} documents {names[1]}")
+            return 0
+        copied = hosts.copy_corpus(
+            source,
+            target,
+            args.corpus,
+            new_name=args.new_name,
+            history_name=args.history_name,
+            providers=dict(args.providers),
+        )
+        corpus = args.new_name or args.corpus
+        print(f'{names[0]} corpus "{corpus}", the {copied.documents} documents of "{args.corpus}" {names[1]}')
+        for note in copied.notes:
+            print(note)
     return 0
 
 

@@ -18,6 +18,7 @@ from pg_graphrag.beside.client.sql_statements import Row, Statement
 from pg_graphrag.ground.errors import GraphRAGError, missing_package
 
 if TYPE_CHECKING:
+    from pg_graphrag.beside.process.corpus_copy import CorpusCopy
     from pg_graphrag.beside.process.host import Process
 
 T = TypeVar("T")
@@ -231,3 +232,15 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
     from pg_graphrag.beside.process import copying
 
     return copying.copy(source, target)
+
+
+def copy_corpus(
+    source: psycopg.Connection[Any], target: psycopg.Connection[Any], name: str, **options: Any
+) -> "CorpusCopy":
+    """Copy one corpus into a database that has others: `process.corpus_copy.copy_corpus`."""
+    try:
+        from pg_graphrag.beside.process import corpus_copy
+
+        return corpus_copy.copy_corpus(source, target, name, **options)
+    except ModuleNotFoundError as error:
+        raise missing_package("a copy of a corpus needs", error.name, "server") from error

@@ -23,7 +23,7 @@ _HOST = """
 SELECT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'),
        pg_catalog.to_regclass('graphrag._installed') IS NOT NULL
 """
-_RELATIONS = """
+RELATIONS = """
 SELECT t.name, c.relkind::text,
        ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a
               WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum)
@@ -63,8 +63,8 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
         for cursor in (reader, writer):
             cursor.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)")
             check_owner(cursor)
-        _check_version(reader)
-        has_cypher = _check_version(writer)
+        check_version(reader)
+        has_cypher = check_version(writer)
         # Rows that a policy would hide are an error.
         reader.execute("SET LOCAL row_security = off")
         _check_empty(writer)
@@ -76,7 +76,7 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
                 hint="End these attachments with graphrag.detach_table(), copy, and attach the tables of the target.",
             )
         names = dict(dumped())
-        writer.execute(_RELATIONS, [list(names)])
+        writer.execute(RELATIONS, [list(names)])
         relations = writer.fetchall()
         triggers = {name: _disable_triggers(writer, name) for name, kind, _ in relations if kind == "r"}
         for name, kind, columns in relations:
@@ -89,7 +89,7 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
                 statement = sql.SQL("ALTER TABLE {table} ENABLE {when}TRIGGER {trigger}")
                 writer.execute(
                     statement.format(
-                        table=_qualified(name), when=sql.SQL(_ENABLED[state]), trigger=sql.Identifier(trigger)
+                        table=qualified(name), when=sql.SQL(_ENABLED[state]), trigger=sql.Identifier(trigger)
                     )
                 )
         # The shared tables have all vectors now. Spaces get tables of their own when they are indexed.
@@ -99,8 +99,8 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
         return int((writer.fetchone() or (0,))[0])
 
 
-def _check_version(cursor: Cursor) -> bool:
-    """Return whether the database has the extension, and so Apache AGE."""
+def check_version(cursor: Cursor) -> bool:
+    """Return whether the database has the extension, and so Apache AGE; 58P01 where it is not of this version."""
     has_extension, is_plain = cursor.execute(_HOST).fetchone() or (False, False)
     if has_extension:
         cursor.execute("SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'")
@@ -138,13 +138,13 @@ def _check_empty(writer: Cursor) -> None:
 def _disable_triggers(writer: Cursor, name: str) -> list[tuple[str, str]]:
     """Disable the triggers of a table; return them with when they fired."""
     before: list[tuple[str, str]] = writer.execute(_TRIGGERS, [name]).fetchall()
-    writer.execute(sql.SQL("ALTER TABLE {table} DISABLE TRIGGER USER").format(table=_qualified(name)))
+    writer.execute(sql.SQL("ALTER TABLE {table} DISABLE TRIGGER USER").format(table=qualified(name)))
     return before
 
 
 def _copy_sequence(reader: Cursor, writer: Cursor, name: str) -> None:
     row = reader.execute(
-        sql.SQL("SELECT s.last_value, s.is_called FROM {table} s").format(table=_qualified(name))
+        sql.SQL("SELECT s.last_value, s.is_called FROM {table} s").format(table=qualified(name))
     ).fetchone()
     assert row is not None
     writer.execute("SELECT pg_catalog.setval(%s::pg_catalog.regclass, %s, %s)", [name, *row])
@@ -155,15 +155,18 @@ def _copy_table(
 ) -> None:
     values = [sql.SQL(_value(name, column, has_cypher)) for column in columns]
     selected = sql.SQL("SELECT {values} FROM {table} {condition}").format(
-        values=sql.SQL(", ").join(values), table=_qualified(name), condition=sql.SQL(condition)
+        values=sql.SQL(", ").join(values), table=qualified(name), condition=sql.SQL(condition)
     )
+    copy_rows(reader, writer, selected, qualified(name), columns)
+
+
+def copy_rows(reader: Cursor, writer: Cursor, query: sql.Composable, table: sql.Identifier, columns: list[str]) -> None:
+    """Copy the rows of a query into these columns of a table."""
     inserted = sql.SQL(", ").join(sql.Identifier(column) for column in columns)
     with (
-        reader.copy(sql.SQL("COPY ({query}) TO STDOUT (FORMAT binary)").format(query=selected)) as blocks,
+        reader.copy(sql.SQL("COPY ({query}) TO STDOUT (FORMAT binary)").format(query=query)) as blocks,
         writer.copy(
-            sql.SQL("COPY {table} ({columns}) FROM STDIN (FORMAT binary)").format(
-                table=_qualified(name), columns=inserted
-            )
+            sql.SQL("COPY {table} ({columns}) FROM STDIN (FORMAT binary)").format(table=table, columns=inserted)
         ) as rows,
     ):
         for block in blocks:
@@ -177,5 +180,6 @@ def _value(table: str, column: str, has_cypher: bool) -> Any:
     return _VALUES.get((table, column), f'"{column}"')
 
 
-def _qualified(name: str) -> sql.Identifier:
+def qualified(name: str) -> sql.Identifier:
+    """Return the name of a relation, its schema before it."""
     return sql.Identifier(*name.split("."))

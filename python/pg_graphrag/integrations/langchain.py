@@ -33,7 +33,7 @@ class GraphRAGRetriever(BaseRetriever):
     Notes
     -----
     A result has the number of the chunk as its id. Its metadata are the document's, and source_key, title, document_id,
-    score and explain; where the document's have such a name too, these are graphrag_source_key and so on.
+    corpus, score and explain; where the document's have such a name too, these are graphrag_source_key and so on.
     """
 
     # A filter by a wrong name would restrict nothing.
@@ -370,6 +370,7 @@ def _found(hit: SearchResult) -> Document:
         source_key=hit.source_key,
         title=hit.title,
         document_id=hit.document_id,
+        corpus=hit.corpus,
         score=hit.score,
         explain=hit.explain,
         **place_of(hit.explain),

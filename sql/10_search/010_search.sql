@@ -30,7 +30,7 @@ CREATE FUNCTION graphrag.search(
     high_level_keywords text[] DEFAULT NULL,
     options             jsonb DEFAULT '{}',
     corpus_timeout      double precision DEFAULT NULL
-) RETURNS TABLE (rank int, corpus text, chunk_id bigint, document_id bigint, source_key text, title text, content text, score double precision, explain jsonb)
+) RETURNS TABLE (rank int, chunk_id bigint, document_id bigint, source_key text, title text, content text, score double precision, explain jsonb, corpus text)
 LANGUAGE plpython3u STABLE COST 1000000 ROWS 10
 SET search_path = pg_catalog, pg_temp SET hnsw.ef_search = 200 SET hnsw.iterative_scan = 'strict_order' SET jit = off SET gin_fuzzy_search_limit = 0 SET quote_all_identifiers = off
 AS $$

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 # How many of a corpus' first rows say how well it answers. Whoever merges gives so many, where there are, however few are wanted.
 FIRST = 10
+# Relevance that differs by less is equal: sessions sum the same numbers in another order.
+_DIGITS = 4
 
 
 def merged_order(relevances: Mapping[str, Sequence[float]]) -> list[tuple[str, int]]:
@@ -18,6 +20,6 @@ def merged_order(relevances: Mapping[str, Sequence[float]]) -> list[tuple[str, i
     relevances : mapping
         By corpus, the relevance of each row of its answer, best first.
     """
-    best = {corpus: max(shares[:FIRST], default=0.0) for corpus, shares in relevances.items()}
+    best = {corpus: round(max(shares[:FIRST], default=0.0), _DIGITS) for corpus, shares in relevances.items()}
     places = [(corpus, place) for corpus, shares in relevances.items() for place in range(len(shares))]
     return sorted(places, key=lambda row: (-best[row[0]] / (row[1] + 1), row[1], row[0]))

@@ -25,7 +25,8 @@ MAX_SECONDS = 600.0
 _READABLE = f"""
 SELECT c.name
   FROM graphrag.corpora c
- WHERE graphrag._may_use(c.id) AND NOT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = c.id)
+ WHERE ((SELECT graphrag._may_use(NULL)) OR c.id IN (SELECT g.corpus_id FROM graphrag.granted_corpora g))
+   AND NOT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = c.id)
  LIMIT {MAX_CORPORA + 1}
 """
 _CANCELLED = "57014"
@@ -62,7 +63,7 @@ def search_corpora(
     options: str | None,
     seconds: float | None,
 ) -> list[tuple[Any, ...]]:
-    """Return (rank, corpus, chunk_id, document_id, source_key, title, content, score, explain) best first.
+    """Return (rank, chunk_id, document_id, source_key, title, content, score, explain, corpus) best first.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def search_corpora(
         (rank, corpus, answers[corpus][place]) for rank, (corpus, place) in enumerate(order[: given.offset + limit], 1)
     ]
     return [
-        (rank, corpus, *row.fields[:-1], _with(row.fields[-1], "unanswered", note))
+        (rank, *row.fields[:-1], _with(row.fields[-1], "unanswered", note), corpus)
         for rank, corpus, row in ranked[given.offset :]
         if given.min_relevance is None or row.relevance >= given.min_relevance
     ]

@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 
 from tests.runtime import beside
 from tests.runtime.cluster import Database
+from tests.security.interrupting import PROMISED, stopped
 from tests.security.readers import acting_as, readers
 from tests.sql.ingest import (
     ROCKETS,
@@ -175,6 +176,39 @@ def test_a_corpus_that_fails_is_named_and_the_others_answer(module_db: Database,
     assert all(list(row["explain"]["unanswered"]) == [broken] for row in rows)
     alone = refused(module_db, "SELECT * FROM graphrag.search('x', %s::text[])", [broken, "empty"])
     assert f'corpus "{broken}" did not answer: ' in str(alone.message_primary)
+
+
+def test_a_reader_of_a_part_gets_of_each_what_he_gets_of_it_alone(
+    module_db: Database, two: list[str], broken: str
+) -> None:
+    module_db.execute("SELECT graphrag.protect(%s, $$source_key IN ('hopper', 'turing')$$)", [COMPUTERS])
+    module_db.execute("SELECT graphrag.protect(%s, 'false')", [broken])
+    try:
+        with readers(module_db, 1) as (role,), acting_as(module_db, role):
+            found = merged(module_db, ["*"], top_k=100)
+            for corpus in two:
+                alone = search(module_db, QUERY, corpus, top_k=100, options={"min_relevance": 0})
+                own = [row for row in found if row["corpus"] == corpus]
+                assert [row | {"rank": 0} for row in own] == [row | {"rank": 0, "corpus": corpus} for row in alone]
+            assert {row["source_key"] for row in found if row["corpus"] == COMPUTERS} == {"hopper", "turing"}
+            # Of what he sees nothing of he learns nothing.
+            assert broken not in str(found)
+    finally:
+        module_db.execute("SELECT graphrag.unprotect(%s)", [COMPUTERS])
+
+
+@pytest.mark.skipif(beside.IS_BESIDE, reason="the timer is the server's")
+@pytest.mark.parametrize("how", ["pg_cancel_backend", "statement_timeout", "pg_terminate_backend"])
+@pytest.mark.parametrize("seconds", ["NULL", "5"])
+def test_the_call_is_stopped_and_no_corpus_takes_the_blame(
+    module_db: Database, two: list[str], how: str, seconds: str
+) -> None:
+    call = f"""
+    SELECT count(*) FROM generate_series(1, 5000) n,
+           LATERAL graphrag.search('Who admired ' || n || '?', corpora => '{{*}}', corpus_timeout => {seconds})
+    """
+    for after in (0.7, 1.1):
+        assert stopped(module_db, call, after=after, how=how) <= PROMISED
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def search(
         )
     columns = [field.name for field in fields(SearchResult) if field.name != "corpus"]
     own = {"query": arguments.pop("query"), "corpus": corpus, **arguments}
-    return _call("search", own, lambda rows: Results(SearchResult(*row, corpus=corpus) for row in rows), columns)
+    return _call("search", own, lambda rows: Results(SearchResult(*(*row, corpus)) for row in rows), columns)
 
 
 def by_corpus(corpora: Iterable[str], found: Any) -> dict[str, list[SearchResult]]:

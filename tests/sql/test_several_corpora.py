@@ -35,8 +35,8 @@ QUERY = "Who admired Ada Lovelace at Harvard?"
 
 @pytest.fixture(scope="module")
 def two(module_db: Database) -> list[str]:
-    """Two corpora, the name of one of which has a comma; and one that is empty."""
-    for name in (LAUNCHERS, COMPUTERS, "empty"):
+    """Two corpora, the name of one of which has a comma; and one that is empty, as `stopped` asks it."""
+    for name in (LAUNCHERS, COMPUTERS, "default"):
         module_db.execute('SELECT graphrag.create_corpus(%s, \'{"communities": true, "cypher": false}\')', [name])
     put_all(module_db, COMPUTERS, STORIES)
     for key, (title, content) in ROCKETS.items():
@@ -78,7 +78,7 @@ def test_the_corpus_that_answers_comes_first(module_db: Database, two: list[str]
 def test_names_may_come_in_any_order_and_twice(module_db: Database, two: list[str]) -> None:
     rows = merged(module_db, two)
     assert merged(module_db, [*two[::-1], two[0]]) == rows
-    assert merged(module_db, [*two, "empty"]) == rows
+    assert merged(module_db, [*two, "default"]) == rows
 
 
 def test_what_means_one_corpus_means_one_still(module_db: Database, two: list[str]) -> None:
@@ -90,9 +90,12 @@ def test_what_means_one_corpus_means_one_still(module_db: Database, two: list[st
         cursor = module_db.execute(f"SELECT * FROM {call}".encode())
         assert "corpus" not in [column.name for column in cursor.description or ()]
     assert refused(module_db, "SELECT * FROM graphrag.search('x', NULL)").sqlstate == "22004"
-    for name in ("rockets,empty", "*"):
+    for name in ("rockets,default", "*"):
         error = refused(module_db, "SELECT * FROM graphrag.search('x', corpus => %s)", name)
         assert (error.sqlstate, "corpora => ARRAY" in str(error.message_hint)) == ("42704", True)
+
+
+def test_a_list_in_the_place_of_the_corpus_means_several(module_db: Database, two: list[str]) -> None:
     by_place = module_db.execute("SELECT source_key FROM graphrag.search('Kestrel', ARRAY['rockets'])").fetchall()
     assert len(by_place) == len(ROCKETS)
 
@@ -130,7 +133,7 @@ def test_the_star_means_all_that_may_be_read(module_db: Database, two: list[str]
                 assert places(merged(module_db, ["*"])) == places(merged(module_db, two))
             with acting_as(module_db, member):
                 assert {row["corpus"] for row in merged(module_db, ["*"])} == {LAUNCHERS}
-                assert refused(module_db, "SELECT * FROM graphrag.search('x', %s::text[])", two).sqlstate == "42501"
+                assert refused(module_db, "SELECT * FROM graphrag.search('x', corpora => %s)", two).sqlstate == "42501"
             module_db.execute("SELECT graphrag.revoke_corpus(%s, %s)", [LAUNCHERS, member])
             with acting_as(module_db, member):
                 none = refused(module_db, "SELECT * FROM graphrag.search('x', corpora => '{*}')")
@@ -166,7 +169,8 @@ def broken(module_db: Database, two: list[str]) -> Iterator[str]:
 
 
 def test_a_corpus_that_fails_is_named_and_the_others_answer(module_db: Database, two: list[str], broken: str) -> None:
-    with pytest.raises(psycopg.Error):
+    # On the second host it is Python's own.
+    with pytest.raises((psycopg.Error, ValueError)):
         search(module_db, QUERY, broken)
     warnings: list[str] = []
     module_db.add_notice_handler(lambda notice: warnings.append(f"{notice.severity}: {notice.message_primary}"))
@@ -174,7 +178,7 @@ def test_a_corpus_that_fails_is_named_and_the_others_answer(module_db: Database,
     assert places(rows) == places(merged(module_db, two))
     assert [text for text in warnings if text.startswith(f'WARNING: corpus "{broken}" did not answer: ')]
     assert all(list(row["explain"]["unanswered"]) == [broken] for row in rows)
-    alone = refused(module_db, "SELECT * FROM graphrag.search('x', %s::text[])", [broken, "empty"])
+    alone = refused(module_db, "SELECT * FROM graphrag.search('x', corpora => %s)", [broken, "default"])
     assert f'corpus "{broken}" did not answer: ' in str(alone.message_primary)
 
 
@@ -286,6 +290,7 @@ def test_sessions_give_one_answer(module_db: Database, two: list[str]) -> None:
                 ]
 
 
+@pytest.mark.skipif(beside.IS_BESIDE, reason="the test's own connection reads the numbers of what a process returns")
 def test_numbers_of_metadata_keep_their_digits(module_db: Database, two: list[str]) -> None:
     name = searched_corpus(module_db)
     put(module_db, name, "pi", STORIES["ada"])

@@ -106,7 +106,9 @@ def notice_unindexed(db: Database, corpus: str) -> None:
 
 def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[Any, ...]]:
     offset = search_query.options.offset
-    search_query, rows = found_rows(search_query, mode, offset + top_k if top_k else 0)
+    search_query, rows = best_rows(search_query, mode, offset + top_k if top_k else 0)
+    if top_k and not rows and lacks_means(search_query, mode):
+        warn_of_nothing(search_query, mode)
     # Ranks count what is left out, so that pages are of one answer.
     ranks = {row.chunk_id: rank for rank, row in enumerate(rows, 1)}
     rows = rows[offset:]
@@ -116,14 +118,6 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
         rows = relevant(search_query, rows)
     for row, fields in zip(rows, shown(search_query, mode, rows), strict=True):
         yield (ranks[row.chunk_id], *fields)
-
-
-def found_rows(query: Query, mode: Mode, count: int) -> tuple[Query, list[FoundChunk]]:
-    """Return (the query that found them, at most `count` rows, best first); a WARNING where the mode cannot find any."""
-    query, rows = best_rows(query, mode, count)
-    if count and not rows and lacks_means(query, mode):
-        warn_of_nothing(query, mode)
-    return query, rows
 
 
 def shown(query: Query, mode: Mode, rows: list[FoundChunk]) -> Iterator[tuple[Any, ...]]:

@@ -5,12 +5,12 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pg_graphrag.ground.errors import GraphRAGError, is_interrupt
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.merged_order import FIRST, merged_order
 from pg_graphrag.search import modes
-from pg_graphrag.search.contexts.best_rows import check_top_k
+from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
 from pg_graphrag.search.retrievers.relevance import check_known, judge
-from pg_graphrag.search.search import Call, found_rows, notice_unindexed, parse, shown
+from pg_graphrag.search.search import Call, notice_unindexed, parse, shown
 from pg_graphrag.server import Database, unforeseen
 from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.access.entry import as_owner
@@ -30,9 +30,10 @@ SELECT c.name
  LIMIT {MAX_CORPORA + 1}
 """
 _CANCELLED = "57014"
-# Classes of SQLSTATEs: what the caller asked for is wrong, whichever corpus finds it; the transaction or the machine fails.
+# Classes of SQLSTATEs: what the caller asked for is wrong, whichever corpus finds it; the transaction or the machine fails, or
+# the call is cancelled.
 _OF_CALLER = ("0A", "22", "42", "54")
-_OF_ALL = ("25", "40", "53")
+_OF_ALL = ("25", "40", "53", "57")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ def _answer(db: Database, call: Call, count: int, seconds: float | None) -> list
         if sqlstate == _CANCELLED and seconds is not None and time.monotonic() - start >= seconds:
             return _Fault(f"it took longer than {seconds:g} s", sqlstate)
         # Before the caller is known, it is his rights or his filter.
-        if caller is None or is_interrupt(error) or isinstance(error, MemoryError | RecursionError):
+        if caller is None or isinstance(error, MemoryError | RecursionError):
             raise
         if sqlstate.startswith(_OF_ALL) or (isinstance(error, GraphRAGError) and sqlstate.startswith(_OF_CALLER)):
             raise
@@ -165,7 +166,7 @@ def _rows(db: Database, call: Call, caller: Caller, count: int) -> list[_Row]:
             return []
         # What is left out is left out of the merged answer.
         query = replace(query, options=replace(query.options, offset=0, min_relevance=None))
-        query, found = found_rows(query, mode, count)
+        query, found = best_rows(query, mode, count)
         judge(query, found)
         return [
             _Row(fields, row.explain["relevance"]) for row, fields in zip(found, shown(query, mode, found), strict=True)

@@ -139,7 +139,10 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "retract": ("'shop', 'ticket/1', 'It was wrong.'",),
     "retry_failed": ("'shop'",),
     "revoke_corpus": (f"'shop', '{OTHER_ROLE}'",),
-    "search": tuple(f"{_Q}, '{mode}'" for mode in MODES),
+    "search": (
+        *(f"{_Q}, '{mode}'" for mode in MODES),
+        "'Why did the pump of Berta Arnheim leak?', ARRAY['shop', 'letters']",
+    ),
     "search_entities": (_Q,),
     "search_relationships": (_Q,),
     "search_reports": (_Q,),

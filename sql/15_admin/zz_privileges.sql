@@ -73,6 +73,7 @@ GRANT SELECT ON
 TO graphrag_member;
 GRANT EXECUTE ON FUNCTION
     graphrag.search(text, text, text, int, jsonb, text[], text[], jsonb),
+    graphrag.search(text, text[], text, int, jsonb, text[], text[], jsonb, double precision),
     graphrag.local_search(text, text, int, jsonb, text[], text[], jsonb),
     graphrag.global_search(text, text, int, jsonb, text[], text[], jsonb),
     graphrag.hybrid_search(text, text, int, jsonb, text[], text[], jsonb),

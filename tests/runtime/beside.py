@@ -113,6 +113,7 @@ CANNOT = {
     "test_many_corpora.py::test_a_small_corpus_has_the_relations_of_age_alone_and_none_without_its_graph": _AGE,
     "test_metrics.py::test_a_monitor_reads_the_numbers_of_a_corpus_and_of_the_queue": _MONITOR,
     "test_metrics.py::test_a_worker_is_a_row_with_what_it_does": _MONITOR,
+    "test_several_corpora.py::test_a_list_in_the_place_of_the_corpus_means_several": _OVERLOAD,
     "test_drawings.py::test_a_community_has_its_members_and_what_relates_them": _OVERLOAD,
     "test_drawings.py::test_what_cannot_be_drawn_is_refused_with_a_hint": _OVERLOAD,
     "test_reindex.py::test_a_reindex_that_is_cancelled_changes_nothing": _TURNS,

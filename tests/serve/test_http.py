@@ -41,6 +41,20 @@ def test_a_search_has_the_rows_of_the_client(server: Serving, module_db: Databas
         assert [row["chunk_id"] for row in second] == [rag.search(QUESTION, top_k=2)[1].chunk_id]
 
 
+def test_several_corpora_are_searched_in_place_of_one(server: Serving, module_db: Database, corpus: str) -> None:
+    module_db.execute("SELECT graphrag.create_corpus('beside it')")
+    with server.client() as client, GraphRAG(module_db.url, corpus) as rag:
+        for corpora in ([corpus, "beside it"], ["*"]):
+            rows = client.post("/api/search", json={"query": QUESTION, "corpora": corpora, "corpus_timeout": 60})
+            expected = [(hit.corpus, hit.chunk_id) for hit in rag.search(QUESTION, corpora=corpora)]
+            assert [(row["corpus"], row["chunk_id"]) for row in rows.json()["results"]] == expected
+            assert {name for name, _ in expected} == {corpus}
+        unknown = client.post("/api/search", json={"query": QUESTION, "corpora": [corpus, "nowhere"]})
+        assert (unknown.status_code, unknown.json()["code"]) == (404, "42704")
+        option = client.post("/api/search", json={"query": QUESTION, "options": {"corpora": [corpus]}})
+        assert (option.status_code, option.json()["code"]) == (400, "22023")
+
+
 def test_a_context_is_that_of_the_client(server: Serving, module_db: Database, corpus: str) -> None:
     with server.client() as client, GraphRAG(module_db.url, corpus) as rag:
         context = client.post("/api/context", json={"query": QUESTION, "max_tokens": 500}).json()

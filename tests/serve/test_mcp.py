@@ -109,6 +109,9 @@ def test_a_hit_says_where_it_stands(server: Serving, module_db: Database) -> Non
         assert hit["pages"].endswith("3")
         place = {"document_id": hit["document_id"], "offset": hit["offset"], "limit": hit["length"]}
         assert (await call(client, "read_document", corpus="pages", **place))["content"] == passage
+        several = await call(client, "search", corpora=["*"], query="When did the Heron fly?", mode="bm25", limit=1)
+        assert several["results"] == [hit]
+        assert hit["corpus"] == "pages"
 
     over_http(server.url, talk)
 

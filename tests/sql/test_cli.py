@@ -254,6 +254,10 @@ def test_ingest_worker_search_and_status_from_the_shell(db: Database, folder: Pa
     text = cli(db.url, "search", "Who wrote to Babbage?", "--mode", "bm25", "--top-k", "1").stdout
     assert text.startswith("1. notes  [notes.txt]  ")
     assert "Ada Lovelace wrote to Charles Babbage." in text
+    several = cli(
+        db.url, "search", "Who wrote to Babbage?", "--mode", "bm25", "--top-k", "1", "--corpora", "default", "*"
+    )
+    assert several.stdout.startswith("1. notes  [notes.txt]  (default)  ")
     lines = cli(db.url, "search", "--json", "--explain", "Analytical Engine").stdout.splitlines()
     first = json.loads(lines[0])
     assert (first["rank"], first["source_key"]) == (1, "guide/intro.md")

@@ -153,7 +153,7 @@ def test_cypher_rows_are_dictionaries(filled: GraphRAG) -> None:
 def test_results_have_the_columns_of_the_sql_functions(filled: GraphRAG, module_db: Database) -> None:
     """The statements name the columns; this proves that none is missing here."""
     calls = {
-        "search('x')": filled.search("engine", top_k=1),
+        "search('x', corpora => '{*}')": filled.search("engine", top_k=1),
         "search_entities('x')": filled.search_entities("Charles Babbage", top_k=1),
         "search_relationships('x')": filled.search_relationships("engine", top_k=1),
         "neighbors('x')": filled.neighbors("Charles Babbage"),
@@ -164,6 +164,8 @@ def test_results_have_the_columns_of_the_sql_functions(filled: GraphRAG, module_
             column.name for column in module_db.execute(f"SELECT * FROM graphrag.{call} LIMIT 0").description or []
         ]
         assert [field.name for field in fields(results[0])] == columns
+    # Of one corpus the client knows it.
+    assert filled.search("engine", top_k=1)[0].corpus == filled.corpus
     for view, result in (("progress", filled.progress()),):
         columns = [
             column.name for column in module_db.execute(f"SELECT * FROM graphrag.{view} LIMIT 0").description or []

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pg_graphrag.ground.errors import GraphRAGError
+
 # Of a list in a filter.
 MAX_LIST = 10_000
 
@@ -11,6 +13,13 @@ def among(name: str, values: Sequence[Any]) -> dict[str, Any]:
     """Return the filter to documents whose field, or ``$source_key``, is one of values, however many these are."""
     starts = range(0, max(len(values), 1), MAX_LIST)
     return {"$or": [{name: {"$in": list(values[start : start + MAX_LIST])}} for start in starts]}
+
+
+def of_one_corpus(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a search whose results are documents, or rows, of one corpus; 22023 with `corpora`."""
+    if "corpora" in arguments:
+        raise GraphRAGError("these results are of one corpus", hint="Leave corpora out; retrievers search several.")
+    return arguments
 
 
 def with_own(metadata: Mapping[str, Any], **own: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from django.db.models.functions import Cast
 
 from pg_graphrag.beside.client import GraphRAG, SearchResult
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.integrations import among
+from pg_graphrag.integrations import among, of_one_corpus
 
 
 class GraphRAGOperation(Operation):
@@ -277,7 +277,8 @@ class GraphRAGQuerySet(models.QuerySet):
         rag, count = client(self.model.graphrag_corpus, self.db), top_k
         while True:
             searched = conditions if keys is None else [*conditions, among("$source_key", list(keys))]
-            hits = rag.search(query, mode=mode, top_k=count, filter={"$and": searched} if searched else None, **options)
+            within = {"$and": searched} if searched else None
+            hits = rag.search(query, mode=mode, top_k=count, filter=within, **of_one_corpus(options))
             best: dict[str, SearchResult] = {}
             for hit in hits:
                 best.setdefault(hit.source_key, hit)

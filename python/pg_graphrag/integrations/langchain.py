@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 from pg_graphrag.beside import client as graphrag
 from pg_graphrag.beside.client import AsyncGraphRAG, GraphRAG, SearchResult
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.integrations import place_of, title_of, with_own
+from pg_graphrag.integrations import of_one_corpus, place_of, title_of, with_own
 
 
 class GraphRAGRetriever(BaseRetriever):
@@ -33,7 +33,7 @@ class GraphRAGRetriever(BaseRetriever):
     Notes
     -----
     A result has the number of the chunk as its id. Its metadata are the document's, and source_key, title, document_id,
-    score and explain; where the document's have such a name too, these are graphrag_source_key and so on.
+    corpus, score and explain; where the document's have such a name too, these are graphrag_source_key and so on.
     """
 
     # A filter by a wrong name would restrict nothing.
@@ -278,7 +278,7 @@ class GraphRAGVectorStore(VectorStore):
         if self._has_new_documents and self._processes_jobs:
             client.process_jobs()
             self._has_new_documents = False
-        return client.search(query, top_k=k, **{"mode": self._mode, **arguments})
+        return client.search(query, top_k=k, **{"mode": self._mode, **of_one_corpus(arguments)})
 
     async def _asearch(self, query: str, k: int, arguments: Mapping[str, Any]) -> list[SearchResult]:
         if self._async_client is None:
@@ -289,7 +289,7 @@ class GraphRAGVectorStore(VectorStore):
         if self._has_new_documents and self._processes_jobs:
             await self._async_client.process_jobs()
             self._has_new_documents = False
-        return await self._async_client.search(query, top_k=k, **{"mode": self._mode, **arguments})
+        return await self._async_client.search(query, top_k=k, **{"mode": self._mode, **of_one_corpus(arguments)})
 
 
 def diverse(query: Sequence[float], vectors: Sequence[Sequence[float]], k: int, weight: float) -> list[int]:
@@ -370,6 +370,7 @@ def _found(hit: SearchResult) -> Document:
         source_key=hit.source_key,
         title=hit.title,
         document_id=hit.document_id,
+        corpus=hit.corpus,
         score=hit.score,
         explain=hit.explain,
         **place_of(hit.explain),

@@ -116,9 +116,9 @@ class GraphRAGRetriever(BaseRetriever):
 
     Notes
     -----
-    A node has the number of the chunk as its id. Its metadata are the document's, and source_key, title and document_id, and
-    with the option `min_relevance` relevance; where the document's have such a name too, these are graphrag_source_key and
-    so on.
+    A node has the number of the chunk as its id. Its metadata are the document's, and source_key, title, document_id and
+    corpus, and with `corpora` or the option `min_relevance` relevance; where the document's have such a name too, these are
+    graphrag_source_key and so on.
     """
 
     def __init__(
@@ -147,7 +147,12 @@ class GraphRAGRetriever(BaseRetriever):
 
 
 def _found(hit: SearchResult) -> NodeWithScore:
-    own: dict[str, Any] = {"source_key": hit.source_key, "title": hit.title, "document_id": hit.document_id}
+    own: dict[str, Any] = {
+        "source_key": hit.source_key,
+        "title": hit.title,
+        "document_id": hit.document_id,
+        "corpus": hit.corpus,
+    }
     own |= place_of(hit.explain)
     if hit.relevance is not None:
         own["relevance"] = hit.relevance

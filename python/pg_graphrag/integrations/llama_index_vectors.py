@@ -23,7 +23,7 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 from pg_graphrag.beside.client import AsyncGraphRAG, Document, GraphRAG, SearchResult
 from pg_graphrag.beside.client.sql_statements import Statement
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.integrations import among, title_of
+from pg_graphrag.integrations import among, of_one_corpus, title_of
 
 # What LlamaIndex keeps of a node in the metadata of its document: the node as JSON, and thrice the id of its document.
 NODE_CONTENT = "_node_content"
@@ -184,7 +184,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         """
         arguments = self._arguments(query)
         self._index()
-        return _result(self._client.search(**arguments, **kwargs))
+        return _result(self._client.search(**arguments, **of_one_corpus(kwargs)))
 
     def persist(self, persist_path: str, fs: Any = None) -> None:
         """Write no file, since nodes are in the database; index what was added, so that an index that is loaded finds it."""
@@ -203,7 +203,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
         if self._has_new_documents and self._processes_jobs:
             await self._async_client.process_jobs()
             self._has_new_documents = False
-        return _result(await self._async_client.search(**arguments, **kwargs))
+        return _result(await self._async_client.search(**arguments, **of_one_corpus(kwargs)))
 
     def _arguments(self, query: VectorStoreQuery) -> dict[str, Any]:
         if query.query_str is None:

@@ -11,6 +11,7 @@ from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
 from pg_graphrag.search.contexts.row_tables import TABLE_NAME, key_of
+from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.mode import Mode
 from pg_graphrag.search.query.mode_options import ASK_OPTIONS, CHECKS, CONTEXT_OPTIONS, PAPER, TRANSFORMS, SearchOptions
 from pg_graphrag.search.query.query import Query, query_of
@@ -79,7 +80,7 @@ def search(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
 
     rows = as_owner(db, run_search)
     if not rows and call.text and limit:
-        _notice_unindexed(db, caller.corpus)
+        notice_unindexed(db, caller.corpus)
     return rows
 
 
@@ -93,7 +94,7 @@ SELECT c.id
 _noticed: set[str] = set()
 
 
-def _notice_unindexed(db: Database, corpus: str) -> None:
+def notice_unindexed(db: Database, corpus: str) -> None:
     """Say, once in a session, that nothing can be found since no worker has run. Of what the caller may see."""
     if corpus not in _noticed and db.query(_UNINDEXED, ["text"], [corpus]):
         _noticed.add(corpus)
@@ -109,17 +110,22 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
     if top_k and not rows and lacks_means(search_query, mode):
         warn_of_nothing(search_query, mode)
     # Ranks count what is left out, so that pages are of one answer.
-    places = range(offset + 1, len(rows) + 1)
-    ranks = {row.chunk_id: rank for row, rank in zip(rows[offset:], places, strict=True)}
+    ranks = {row.chunk_id: rank for rank, row in enumerate(rows, 1)}
     rows = rows[offset:]
     if search_query.options.min_relevance is not None:
         from pg_graphrag.search.retrievers.relevance import relevant  # most searches keep all rows
 
         rows = relevant(search_query, rows)
-    documents = _documents(search_query.db, {row.document_id for row in rows})
-    search_query.notes.update(search_query.profile_notes())
+    for row, fields in zip(rows, shown(search_query, mode, rows), strict=True):
+        yield (ranks[row.chunk_id], *fields)
+
+
+def shown(query: Query, mode: Mode, rows: list[FoundChunk]) -> Iterator[tuple[Any, ...]]:
+    """Yield what search shows of each row but its rank."""
+    documents = _documents(query.db, {row.document_id for row in rows})
+    query.notes.update(query.profile_notes())
     for row in rows:
-        notes = {"mode": mode.name, **search_query.notes}
+        notes = {"mode": mode.name, **query.notes}
         document = documents.get(row.document_id)
         if document is not None and document["is_unfinished"]:
             notes["graph"] = "pending"
@@ -129,8 +135,7 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
         if document is not None and document["metadata"] != "{}":
             # As it is: read and written again, its numbers could lose digits.
             explain = f'{explain[:-1]}, "metadata": {document["metadata"]}}}'
-        fields = (row.chunk_id, row.document_id, row.source_key, row.title, row.content)
-        yield (ranks[row.chunk_id], *fields, row.score, explain)
+        yield (row.chunk_id, row.document_id, row.source_key, row.title, row.content, row.score, explain)
 
 
 def _documents(db: Database, document_ids: set[int]) -> dict[int, Row]:

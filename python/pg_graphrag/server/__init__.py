@@ -258,13 +258,19 @@ class Database:
 
     def notice(self, message: str, **fields: str) -> None:
         """Send a NOTICE with optional ``detail`` and ``hint``."""
-        with undisturbed():
-            self.plpy.notice(message, **fields)
+        self._send(self.plpy.notice, message, fields)
 
     def warning(self, message: str, **fields: str) -> None:
         """Send a WARNING with optional ``detail`` and ``hint``."""
-        with undisturbed():
-            self.plpy.warning(message, **fields)
+        self._send(self.plpy.warning, message, fields)
+
+    def _send(self, send: Callable[..., None], message: str, fields: dict[str, str]) -> None:
+        try:
+            with undisturbed():
+                send(message, **fields)
+        except self.plpy.Error as error:
+            # What comes while it sends is a cancel or a timeout, of which PL/Python keeps the message alone.
+            raise GraphRAGError(str(error), sqlstate="57014") from None
 
 
 def check_may_commit(db: Database, procedure: str) -> None:

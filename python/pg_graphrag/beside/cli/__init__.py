@@ -116,8 +116,15 @@ def _parser() -> argparse.ArgumentParser:
     worker.add_argument("--log-json", action="store_true", help="write the log as JSON, a line an event")
     worker.set_defaults(run=later("worker", "worker"))
 
-    search = commands.add_parser("search", parents=[corpus], help="search a corpus")
+    search = commands.add_parser("search", parents=[corpus], help="search a corpus, or several")
     search.add_argument("query", metavar="QUERY")
+    search.add_argument(
+        "--corpora",
+        nargs="+",
+        metavar="CORPUS",
+        help="search these in place of --corpus, in one list; '*': all that you may read. After the query",
+    )
+    search.add_argument("--corpus-timeout", type=float, metavar="SECONDS", help="how long each of them may take")
     search.add_argument("--mode", default="hybrid", help=MODES)
     search.add_argument("--top-k", type=int, default=10, metavar="N", help="results (default: 10)")
     search.add_argument("--filter", type=json_object, metavar="JSON", help="only documents that this filter keeps")

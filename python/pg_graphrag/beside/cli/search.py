@@ -20,7 +20,10 @@ def search(args: argparse.Namespace) -> int:
     """Search and print; returns the exit status (0 also when nothing is found)."""
     with connect(args.url) as connection:
         rag = GraphRAG(connection, args.corpus, log_queries=True)
-        results = rag.search(args.query, mode=args.mode, top_k=args.top_k, filter=args.filter, **args.options)
+        several = {"corpora": args.corpora, "corpus_timeout": args.corpus_timeout}
+        results = rag.search(
+            args.query, mode=args.mode, top_k=args.top_k, filter=args.filter, **several, **args.options
+        )
     for result in results:
         if args.json:
             fields = dataclasses.asdict(result)
@@ -28,18 +31,19 @@ def search(args: argparse.Namespace) -> int:
                 del fields["explain"]
             print_json(fields)
         else:
-            _print(result, args.query, args.explain)
+            _print(result, args.query, args.explain, result.corpus if args.corpora else None)
     if not results and not args.json:
         print("nothing found")
     return 0
 
 
-def _print(result: SearchResult, query: str, explain: bool) -> None:
+def _print(result: SearchResult, query: str, explain: bool, corpus: str | None) -> None:
     width = min(_MAX_WIDTH, shutil.get_terminal_size().columns)
     title = result.title if result.title != result.source_key else None
     title = place_text(title, result.explain.get("section"), result.explain.get("pages"))
     heading = f"{result.rank}. {title}  [{result.source_key}]" if title else f"{result.rank}. {result.source_key}"
-    print(f"{printable(heading)}  {result.score:.4f}")
+    of_corpus = f"  ({corpus})" if corpus is not None else ""
+    print(f"{printable(heading + of_corpus)}  {result.score:.4f}")
     print(printable(textwrap.indent(textwrap.fill(snippet(result.content, query), width - 3), "   ")))
     if explain:
         print(textwrap.indent(json.dumps(result.explain, ensure_ascii=False, indent=2), "   "))

@@ -174,13 +174,21 @@ class AsyncGraphRAG:
                 replica.leave_alone()
         return await self._run(statement)
 
-    async def _logged(self, kind: str, mode: str, query: str, statement: Statement[T]) -> T:
-        """Run a statement that only reads, and note it where the client was told to."""
+    async def _logged(
+        self, kind: str, mode: str, query: str, statement: Statement[T], corpora: Sequence[str] | None = None
+    ) -> T:
+        """Run a statement that only reads, and note it where the client was told to.
+
+        Of several corpora in the log of each that is named, or that has a row.
+        """
         start = time.monotonic()
         result = await self._read(statement)
         if self._log_queries:
             seconds = time.monotonic() - start
-            await self._run(sql_statements.log_query(self.corpus, kind, mode, query, seconds, result))
+            alone: dict[str, Any] = {self.corpus: result}
+            parts = alone if corpora is None else sql_statements.by_corpus(corpora, result)
+            for corpus, part in parts.items():
+                await self._run(sql_statements.log_query(corpus, kind, mode, query, seconds, part))
         return result
 
     async def insert(self, documents: DocumentLike | Iterable[DocumentLike]) -> InsertSummary:
@@ -260,6 +268,8 @@ class AsyncGraphRAG:
         filter: Mapping[str, Any] | None = None,
         low_level_keywords: Sequence[str] | None = None,
         high_level_keywords: Sequence[str] | None = None,
+        corpora: Sequence[str] | None = None,
+        corpus_timeout: float | None = None,
         **options: Any,
     ) -> Results[SearchResult]:
         """Find chunks, best first: ``graphrag.search``.
@@ -274,15 +284,20 @@ class AsyncGraphRAG:
             Only documents whose metadata contains this.
         low_level_keywords, high_level_keywords : sequence of str, optional
             Entities and themes of the query, where the caller knows them better than the server's own understanding.
+        corpora : sequence of str, optional
+            Corpora to search in place of the client's own, in one list; ``["*"]``: all that the caller may read.
+        corpus_timeout : float, optional
+            Seconds that each of them may take.
         **options
             The search options of the mode, such as ``rrf_k=10`` or ``profile="paper"``.
         """
-        with tracing.call("search", self.corpus, mode, query, options) as call:
-            statement = results(
-                "search",
-                SearchResult,
+        searched = self.corpus if corpora is None else ", ".join(corpora)
+        with tracing.call("search", searched, mode, query, options) as call:
+            statement = sql_statements.search(
+                self.corpus,
+                corpora,
+                corpus_timeout,
                 query=query,
-                corpus=self.corpus,
                 mode=mode,
                 top_k=top_k,
                 filter=filter,
@@ -290,7 +305,7 @@ class AsyncGraphRAG:
                 high_level_keywords=high_level_keywords,
                 options=options | call.profile,
             )
-            return call.returns(await self._logged("search", mode, query, statement))
+            return call.returns(await self._logged("search", mode, query, statement, corpora))
 
     async def search_entities(
         self,

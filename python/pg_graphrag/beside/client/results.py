@@ -35,10 +35,14 @@ class SearchResult:
     content: str
     score: float
     explain: dict[str, Any]
+    corpus: str
 
     @property
     def relevance(self) -> float | None:
-        """How likely it has something of the answer, 0 to 1; None where the search was without the option `min_relevance`."""
+        """How likely it has something of the answer, 0 to 1.
+
+        None in a search of one corpus without the option `min_relevance`.
+        """
         relevance: float | None = self.explain.get("relevance")
         return relevance
 

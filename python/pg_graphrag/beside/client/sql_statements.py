@@ -19,6 +19,7 @@ from pg_graphrag.beside.client.results import (
     InsertSummary,
     Metric,
     Progress,
+    SearchResult,
     WaitResult,
 )
 from pg_graphrag.beside.process.routines import Routine, find
@@ -129,6 +130,33 @@ def nothing(function: str, **arguments: Any) -> Statement[None]:
 def results(function: str, cls: Callable[..., T], **arguments: Any) -> Statement[Results[T]]:
     """The rows of a function as objects of a dataclass, whose fields are its columns."""
     return _call(function, arguments, _rows_as(cls), [field.name for field in fields(cls)])  # type: ignore[arg-type]
+
+
+def search(
+    corpus: str, corpora: Sequence[str] | None, seconds: float | None, **arguments: Any
+) -> Statement[Results[SearchResult]]:
+    """Chunks of one corpus, or of several, each of which may take so many seconds.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 for seconds without `corpora`.
+    """
+    if corpora is not None:
+        return results("search", SearchResult, corpora=list(corpora), corpus_timeout=seconds, **arguments)
+    if seconds is not None:
+        raise GraphRAGError(
+            "corpus_timeout belongs to a search of several corpora", hint="Give corpora, or leave it out."
+        )
+    columns = [field.name for field in fields(SearchResult) if field.name != "corpus"]
+    own = {"query": arguments.pop("query"), "corpus": corpus, **arguments}
+    return _call("search", own, lambda rows: Results(SearchResult(*(*row, corpus)) for row in rows), columns)
+
+
+def by_corpus(corpora: Iterable[str], found: Any) -> dict[str, list[SearchResult]]:
+    """Return {corpus: what was found in it}, of those that were named or have something."""
+    names = sorted({*corpora, *(row.corpus for row in found)} - {"*"})
+    return {name: [row for row in found if row.corpus == name] for name in names}
 
 
 def in_sql(function: str, **arguments: Any) -> Statement[Any]:

@@ -1,7 +1,7 @@
 """What the fronts (HTTP, MCP, OpenAI) share: a call with the rights and within the limits of its caller."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -29,10 +29,15 @@ class Service:
         )
 
     async def call(
-        self, caller: Caller, corpus: str | None, work: Callable[[GraphRAG], T], seconds: float | None = None
+        self,
+        caller: Caller,
+        corpus: str | None,
+        work: Callable[[GraphRAG], T],
+        seconds: float | None = None,
+        corpora: Sequence[str] | None = None,
     ) -> T:
-        """Return what `work` returns of the client of a corpus. `seconds`: of what may wait for long."""
-        return await self.read(caller, corpus, lambda rag, _: work(rag), seconds)
+        """Return what `work` returns of the client of a corpus. `seconds`: of what may wait for long; `corpora`: as in `read`."""
+        return await self.read(caller, corpus, lambda rag, _: work(rag), seconds, corpora)
 
     async def read(
         self,
@@ -40,11 +45,14 @@ class Service:
         corpus: str | None,
         work: Callable[[GraphRAG, Connection], T],
         seconds: float | None = None,
+        corpora: Sequence[str] | None = None,
     ) -> T:
-        """As `call`, with the connection for SQL of the server's own."""
+        """As `call`, with the connection for SQL of the server's own. `corpora`: those that are read in place of the one."""
 
         def checked(rag: GraphRAG, connection: Connection) -> T:
-            reading.check_corpus(connection, rag.corpus)
+            for name in [rag.corpus] if corpora is None else corpora:
+                if name != "*":
+                    reading.check_corpus(connection, name)
             return work(rag, connection)
 
         limits = self.settings.limits

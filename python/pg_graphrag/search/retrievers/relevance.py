@@ -60,29 +60,35 @@ def relevant(query: Query, rows: list[FoundChunk]) -> list[FoundChunk]:
     least = query.options.min_relevance
     if least is None:
         return rows
+    check_known(query)
+    judge(query, rows)
+    return [row for row in rows if row.explain["relevance"] >= least]
+
+
+def check_known(query: Query) -> None:
+    """Check that the corpus' embedding model has a curve; 0A000."""
     if not is_known(query):
         raise GraphRAGError(
             f'relevance is not known for vectors of the model "{query.corpus.options.embedding.model}"',
             sqlstate="0A000",
             hint="Leave min_relevance out; the option rerank has a cross-encoder score the rows.",
         )
-    if rows:
-        _judge(query, rows)
-    return [row for row in rows if row.explain["relevance"] >= least]
 
 
 @timed("relevance")
-def _judge(query: Query, rows: list[FoundChunk]) -> None:
-    """Put the relevance of rows into their explanations, and what it is made of."""
+def judge(query: Query, rows: list[FoundChunk]) -> None:
+    """Put the relevance of rows into their explanations, and what it is made of: words alone where the model has no curve."""
+    if not rows:
+        return
     ids: Ids = np.array(sorted({row.chunk_id for row in rows}), np.int64)
     model = query.corpus.options.embedding
-    reads_query = bool(LANGUAGES[model.model].intersection(query.languages))
+    reads_query = is_known(query) and bool(LANGUAGES[model.model].intersection(query.languages))
     embedded = {row.chunk_id for row in rows if reads_query and model.embeds(row.content)}
     cosines = score_chunks(query, ids) if embedded and query.corpus.space is not None else np.zeros(len(ids))
     has_vector = np.array([chunk in embedded for chunk in ids.tolist()], bool) & (cosines != 0.0)
     has_words = ~within(ids, foreign_chunks(query, ids))
     words = _words(query, ids)
-    usual, between_languages = CURVES[model.model]
+    usual, between_languages = CURVES[model.model] if is_known(query) else (BY_WORDS, BY_WORDS)
     shares = np.select(
         [has_vector & has_words, has_vector],
         [usual.shares(cosines, words), between_languages.shares(cosines, words)],

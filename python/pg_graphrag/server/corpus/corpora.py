@@ -110,13 +110,14 @@ def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
     rights = db.query(_RIGHTS)[0]
     condition = "true" if rights["sees_all"] else _SEEN if rights["sees_documents"] else "false"
     names = [row["name"] for row in db.query(_NAMES.format(condition=condition))]
-    return GraphRAGError(
-        f'corpus "{name}" does not exist',
-        sqlstate="42704",
-        hint=f"Corpora: {', '.join(names)}."
+    hint = (
+        f"Corpora: {', '.join(names)}."
         if names
-        else "Create it with graphrag.create_corpus(…), or INSERT INTO graphrag.documents: that makes “default”.",
+        else "Create it with graphrag.create_corpus(…), or INSERT INTO graphrag.documents: that makes “default”."
     )
+    if "," in name or name == "*":
+        hint += " Several are for graphrag.search(…, corpora => ARRAY['a', 'b']), where '{*}' is all that you may read."
+    return GraphRAGError(f'corpus "{name}" does not exist', sqlstate="42704", hint=hint)
 
 
 def by_id(db: Database, corpus_id: int) -> Corpus | None:

@@ -66,12 +66,20 @@ class SearchRequest(Retrieval):
     """A search."""
 
     query: Text
+    corpora: list[Annotated[str, Field(max_length=200)]] | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        description="Corpora to search in place of one; `*`: all that there are for the caller.",
+    )
+    corpus_timeout: float | None = Field(None, gt=0, le=600, description="Seconds that each of them may take.")
     top_k: int = Field(10, ge=1, le=MAX_TOP_K)
     offset: int = Field(0, ge=0, le=10_000)
 
     def arguments(self) -> dict[str, Any]:
         """The client's arguments."""
-        return super().arguments() | {"top_k": self.top_k} | ({"offset": self.offset} if self.offset else {})
+        own = {"top_k": self.top_k, "corpora": self.corpora, "corpus_timeout": self.corpus_timeout}
+        return super().arguments() | own | ({"offset": self.offset} if self.offset else {})
 
 
 class ContextRequest(Retrieval):
@@ -169,6 +177,7 @@ class CurationRequest(_Request):
 def check_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return search options; refuse what would take the place of another argument of the client."""
     own = {"corpus", "query", "question", "self", "mode", "top_k", "max_tokens", "filter", "history", "response_type"}
+    own |= {"corpora", "corpus_timeout"}
     if taken := sorted(own & set(options)):
         raise Refusal(400, "22023", f"{taken[0]!r} is no search option", "Give it as a field of its own.")
     return options
@@ -371,7 +380,9 @@ def router(service: Service) -> APIRouter:
     async def search(caller: Who, request: SearchRequest, connection: Request) -> Response:
         """Find chunks, best first."""
         arguments = request.arguments()
-        call = service.call(caller, request.corpus, lambda rag: rag.search(request.query, **arguments))
+        call = service.call(
+            caller, request.corpus, lambda rag: rag.search(request.query, **arguments), corpora=request.corpora
+        )
         return _json({"results": await while_connected(connection, call)})
 
     @api.post("/context", tags=["retrieval"], **_of(replies.Context))

@@ -41,6 +41,7 @@ class Hit(TypedDict):
     """A passage."""
 
     rank: int
+    corpus: str
     document_id: int
     chunk_id: int
     source_key: str

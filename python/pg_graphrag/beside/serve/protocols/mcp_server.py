@@ -85,8 +85,9 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         corpus: str | None,
         work: Callable[[GraphRAG, Connection], T],
         seconds: float | None = None,
+        corpora: list[str] | None = None,
     ) -> T:
-        call = service.read(who(context), corpus, work, seconds)
+        call = service.read(who(context), corpus, work, seconds, corpora)
         # Over HTTP; a process that speaks by stdio ends with its client.
         request = context.request_context.request
         with _tool_errors():
@@ -113,6 +114,9 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         ctx: Context[Any, Any],
         query: Query,
         corpus: Corpus = None,
+        corpora: Annotated[
+            list[str] | None, Field(min_length=1, max_length=100, description='Several in place of one; ["*"]: all')
+        ] = None,
         mode: ModeOfSearch = "hybrid",
         limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = 5,
         offset: Annotated[int, Field(ge=0, le=1000, description="next_offset of the page before")] = 0,
@@ -122,29 +126,34 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
 
         def work(rag: GraphRAG, connection: Connection) -> mcp_results.Hits:
             options: dict[str, Any] = {"offset": offset} if offset else {}
-            hits = rag.search(query, mode=mode, top_k=limit + 1, filter=filter, **options)
-            places = reading.places(connection, rag.corpus, [(hit.document_id, hit.content) for hit in hits[:limit]])
+            hits = rag.search(query, mode=mode, top_k=limit + 1, filter=filter, corpora=corpora, **options)
+            places: dict[int, int | None] = {}
+            for name in {hit.corpus for hit in hits[:limit]}:
+                own = [hit for hit in hits[:limit] if hit.corpus == name]
+                found = reading.places(connection, name, [(hit.document_id, hit.content) for hit in own])
+                places.update(zip((hit.chunk_id for hit in own), found, strict=True))
             types = reading.picture_types(connection, [hit.explain.get("picture") for hit in hits[:limit]])
             results = [
                 mcp_results.Hit(
                     rank=hit.rank,
+                    corpus=hit.corpus,
                     document_id=hit.document_id,
                     chunk_id=hit.chunk_id,
                     source_key=hit.source_key,
                     title=hit.title,
                     score=round(hit.score, 6),
                     excerpt=_cut(hit.content),
-                    offset=place,
+                    offset=places[hit.chunk_id],
                     length=len(hit.content),
                     section=hit.explain.get("section"),
                     pages=hit.explain.get("pages"),
-                    picture=_picture_uri(rag.corpus, hit.explain.get("picture"), types),
+                    picture=_picture_uri(hit.corpus, hit.explain.get("picture"), types),
                 )
-                for hit, place in zip(hits, places, strict=False)
+                for hit in hits[:limit]
             ]
             return {"results": results, "next_offset": offset + limit if len(hits) > limit else None}
 
-        return await read(ctx, corpus, work)
+        return await read(ctx, corpus, work, corpora=corpora)
 
     @server.tool(annotations=_ASK, structured_output=True)
     async def ask(

@@ -126,7 +126,7 @@ def test_a_stream_that_may_not_begin_again_leaves_its_first_request_in_the_accou
     module_db: Database, endpoint: Endpoint
 ) -> None:
     corpus = stories(module_db, endpoint, timeout=60, streams_per_role=1)
-    endpoint.misbehave("rate_limited", retry_after=2, when=lambda request: "And why?" in str(request.messages))
+    endpoint.misbehave("rate_limited", retry_after=5, when=lambda request: "And why?" in str(request.messages))
     endpoint.misbehave("hanging_stream", times=None)
     with readers(module_db, 1) as (alice,), session_of(module_db, alice) as session:
         call = f"graphrag.ask_stream('And why?', '{corpus}', low_level_keywords => '{{Ada}}')"

@@ -456,7 +456,9 @@ def test_a_copy_that_waits_for_another_is_ended_at_once(db: Database, shared_clu
         other.execute("LOCK TABLE graphrag.corpora IN SHARE UPDATE EXCLUSIVE MODE")
         waiting = "SELECT pid FROM pg_catalog.pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = %s"
         command = ["copy", "--url", beside, "--corpus", "stories", db.url]
-        process = subprocess.Popen([sys.executable, "-m", "pg_graphrag.beside.cli", *command])
+        # Whoever runs the tests in the background ignores the signal.
+        run = ["env", "--default-signal=INT", sys.executable, "-m", "pg_graphrag.beside.cli"]
+        process = subprocess.Popen([*run, *command])
         try:
             wait_for(lambda: db.execute(waiting, [other.info.dbname]).fetchone(), "a copy that waits")
             process.send_signal(signal.SIGINT)

@@ -8,14 +8,14 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 from pg_graphrag.beside.process.database import ProcessDatabase
-from pg_graphrag.beside.process.routines import Routine, routines
+from pg_graphrag.beside.process.routines import Routine, find
 
 from tests.runtime.cluster import Database
 from tests.sql.two_hosts import PROBE, outcome, probe
 
 
 def test_a_search_has_one_snapshot_and_writes_nothing(plain: str) -> None:
-    (search,) = routines()["search"]
+    search = find("search", {"query"})
     with psycopg.connect(plain, autocommit=True) as connection, psycopg.connect(plain, autocommit=True) as other:
         db = ProcessDatabase(connection)
         seen = []
@@ -74,7 +74,7 @@ def test_values_have_the_types_of_pl_python(
     probed: Database, plain: str, statement: str, types: list[str], values: list[Any]
 ) -> None:
     statement = statement.replace("public.vector", _vector_type(probed))
-    (search,) = routines()["search"]
+    search = find("search", {"query"})
     with psycopg.connect(plain, autocommit=True) as connection:
         rows: list[Any] = []
         _called(ProcessDatabase(connection), search, lambda db: rows.extend(db.query(statement, types, values)))
@@ -91,7 +91,7 @@ def _vector_type(db: Database) -> str:
 
 
 def test_a_text_with_a_null_character_is_refused_and_not_cut(plain: str) -> None:
-    (search,) = routines()["search"]
+    search = find("search", {"query"})
     with psycopg.connect(plain, autocommit=True) as connection:
         db = ProcessDatabase(connection)
         result = outcome(lambda: _called(db, search, lambda db: db.query("SELECT $1 AS value", ["text"], ["a\0b"])))

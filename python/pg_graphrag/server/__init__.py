@@ -258,19 +258,20 @@ class Database:
 
     def notice(self, message: str, **fields: str) -> None:
         """Send a NOTICE with optional ``detail`` and ``hint``."""
-        self._send(self.plpy.notice, message, fields)
+        _send(self.plpy, self.plpy.notice, message, fields)
 
     def warning(self, message: str, **fields: str) -> None:
         """Send a WARNING with optional ``detail`` and ``hint``."""
-        self._send(self.plpy.warning, message, fields)
+        _send(self.plpy, self.plpy.warning, message, fields)
 
-    def _send(self, send: Callable[..., None], message: str, fields: dict[str, str]) -> None:
-        try:
-            with undisturbed():
-                send(message, **fields)
-        except self.plpy.Error as error:
-            # What comes while it sends is a cancel or a timeout, of which PL/Python keeps the message alone.
-            raise GraphRAGError(str(error), sqlstate="57014") from None
+
+def _send(plpy: Any, send: Callable[..., None], message: str, fields: dict[str, str]) -> None:
+    try:
+        with undisturbed():
+            send(message, **fields)
+    except plpy.Error as error:
+        # What comes while it sends is a cancel or a timeout, of which PL/Python keeps the message alone.
+        raise GraphRAGError(str(error), sqlstate="57014") from None
 
 
 def check_may_commit(db: Database, procedure: str) -> None:

@@ -49,8 +49,8 @@ MOST_CHARACTERS, MOST_DOCUMENTS = 150_000, 4
 # (docs/decisions/text.md).
 DEMANDED = {
     **dict.fromkeys(("called name", "called phrase", "half name", "half phrase"), (-2.0, -2.0, 1.25)),
-    "uncalled name": (-2.0, 0.5, 3.0),
-    "uncalled phrase": (-0.4, 3.1, 3.5),
+    "uncalled name": (-2.0, -1.0, 2.0),
+    "uncalled phrase": (-0.4, 1.1, 2.0),
     **dict.fromkeys(("unread name", "unread phrase"), (-1.0, -1.0, -1.0)),
 }
 FOLDS = 10

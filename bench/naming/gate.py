@@ -48,9 +48,9 @@ MOST_CHARACTERS, MOST_DOCUMENTS = 150_000, 4
 # Odds that are asked for in a note, a passage and a longer document, as logarithms, by who calls the concept a name
 # (docs/decisions/text.md).
 DEMANDED = {
-    **dict.fromkeys(("called name", "called phrase", "half name", "half phrase"), (-2.0, -2.0, 1.25)),
-    "uncalled name": (-2.0, -1.0, 2.0),
-    "uncalled phrase": (-0.4, 1.1, 2.0),
+    **dict.fromkeys(("called name", "called phrase", "half name", "half phrase"), (-2.0, -2.0, 0.75)),
+    "uncalled name": (-2.0, -1.5, 1.5),
+    "uncalled phrase": (-0.4, 0.1, 1.5),
     **dict.fromkeys(("unread name", "unread phrase"), (-1.0, -1.0, -1.0)),
 }
 FOLDS = 10

@@ -51,7 +51,7 @@ def scans(module_db: Database, pictures: dict[str, int]) -> dict[str, int]:
     ((corpus,),) = module_db.execute("SELECT min(name) FROM graphrag.corpora").fetchall()
     numbers = {}
     for number, key in enumerate(("lease", "secret lease")):
-        text = "The term is nine years.\f" + "The rent is four hundred ducats. " * 9 + "\fBoats moor at the quay.\f"
+        text = "The term is nine years.\n\f# Rent\n\n" + "The rent is four hundred ducats. " * 9 + "\fBoats moor at the quay.\f"
         put(module_db, corpus, key, text, metadata={"open": key == "lease"})
         scan = as_png(page([key]))
         numbers[key] = add_picture(module_db, corpus, key, content=scan, caption=None, page=2, is_page=True)
@@ -105,10 +105,10 @@ def test_a_part_of_a_document_names_the_pictures_of_its_pages(server: Serving, s
     with server.client(EVE) as client:
         for query, first, named in (
             ({}, 1, second),
-            ({"limit": 23}, 1, {}),
-            ({"limit": 24}, 1, second),
-            ({"offset": 24, "limit": 9}, 2, second),
-            ({"offset": 23 + 1 + 33 * 9 + 1}, 3, {}),
+            ({"limit": 24}, 1, {}),
+            ({"limit": 25}, 1, second),
+            ({"offset": 25, "limit": 9}, 2, second),
+            ({"offset": 25 + 8 + 33 * 9 + 1}, 3, {}),
         ):
             part = client.get(path, params=query).json()
             assert (part["page"], part["page_pictures"]) == (first, named), query
@@ -202,6 +202,7 @@ def test_a_scanned_page_stands_beside_the_sentence_that_is_cited(
         view.wait_for_selector("#panel .picture img")
         until(view, "document.querySelector('#panel .picture img').naturalWidth === 1240")
         assert "ducats" in view.inner_text("#sentence")
+        assert view.inner_text("#panel .heading") == "Rent"
         # Both are to be seen.
         boxes = [view.locator(f"#panel {what}").bounding_box() for what in (".picture img", "#sentence")]
         assert boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"] < 820 - boxes[1]["height"]
@@ -212,6 +213,7 @@ def test_a_scanned_page_stands_beside_the_sentence_that_is_cited(
         view.goto(f"{server.url}/#/?")
         view.fill("#question", question)
         view.keyboard.press("Control+Enter")
+        assert "p. 1–3" in view.inner_text(".hits .card >> nth=0")
         view.click(".hits .title >> nth=0")
         view.wait_for_selector("#sentence")
         assert view.locator("#panel .picture").count() == count, question

@@ -63,6 +63,20 @@ def test_a_citation_has_the_picture_of_its_page(db: Database, endpoint: Endpoint
     assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
 
 
+def test_without_a_model_the_page_is_that_of_the_first_sentence(db: Database) -> None:
+    corpus = searched_corpus(db)
+    put(db, corpus, "contract", "\n\n\f".join(CLAUSES.values()) + "\n\n\f")
+    pictures = [
+        add_picture(db, corpus, "contract", content=png(n), caption=None, page=n, is_page=True) for n in range(1, 5)
+    ]
+    work(db)
+    for page, question in QUESTIONS.items():
+        answer, citations, _, _ = ask(db, question, corpus)
+        _, first, *_ = answer.split("- ")
+        assert list(CLAUSES.values())[page - 1] in first
+        assert (citations[0]["pages"], citations[0]["picture"]) == (str(page), pictures[page - 1])
+
+
 def test_a_picture_on_a_page_is_not_the_page(db: Database, endpoint: Endpoint) -> None:
     corpus, _ = contract(db, endpoint, is_page=False)
     assert cited(db, corpus, QUESTIONS[3]) == ("3", None)

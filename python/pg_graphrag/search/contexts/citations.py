@@ -461,15 +461,15 @@ def cited_documents(cited_sentences: list[tuple[int, str]], context: dict[str, A
 def with_places(
     db: Database, citations: Sequence[dict[str, Any]], cited_sentences: Sequence[tuple[int, str]]
 ) -> list[dict[str, Any]]:
-    """Return citations with `section` and `pages` of the paragraph that shares most with the sentences that cite it, or null.
+    """Return citations with `section` and `pages` of the paragraph that says most of a sentence that cites it, or null.
 
     Of the words of a picture they have `picture`, its number; so has what stands on a page that a picture shows whole.
     """
     ids = [citation["chunk_id"] for citation in citations if citation["chunk_id"] is not None]
     chunks = {row["id"]: row for row in db.query(_CHUNKS, ["int8[]"], [ids])} if ids else {}
-    sentences: dict[int, str] = {}
+    sentences: dict[int, list[str]] = {}
     for number, sentence in cited_sentences:
-        sentences[number] = f"{sentences.get(number, '')} {sentence}"
+        sentences.setdefault(number, []).append(sentence)
     rows = []
     on_pages: list[tuple[int, int, dict[str, Any]]] = []
     for citation in citations:
@@ -500,14 +500,15 @@ def pieces(text: str) -> set[str]:
     return {lowered[start : start + 4] for start in range(len(lowered) - 3)}
 
 
-def _paragraph(content: str, sentence: str) -> tuple[int, int]:
-    """Return from where to where the paragraph goes that shares most with a sentence; ties: the first."""
-    sentence_pieces = pieces(sentence)
-    best, most = (0, len(content)), -1
-    for match in _PARAGRAPH.finditer(content):
-        shared = len(sentence_pieces & pieces(match[0]))
-        if shared > most:
-            best, most = match.span(), shared
+def _paragraph(content: str, sentences: Sequence[str]) -> tuple[int, int]:
+    """Return from where to where the paragraph goes that has most of one of the sentences; ties: the first of these, and of it."""
+    paragraphs = [(match.span(), pieces(match[0])) for match in _PARAGRAPH.finditer(content)]
+    best, most = (0, len(content)), -1.0
+    for sentence_pieces in map(pieces, sentences):
+        for span, paragraph_pieces in paragraphs:
+            share = len(sentence_pieces & paragraph_pieces) / max(1, len(sentence_pieces))
+            if share > most:
+                best, most = span, share
     return best
 
 

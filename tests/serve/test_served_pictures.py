@@ -51,7 +51,11 @@ def scans(module_db: Database, pictures: dict[str, int]) -> dict[str, int]:
     ((corpus,),) = module_db.execute("SELECT min(name) FROM graphrag.corpora").fetchall()
     numbers = {}
     for number, key in enumerate(("lease", "secret lease")):
-        text = "The term is nine years.\n\f# Rent\n\n" + "The rent is four hundred ducats. " * 9 + "\fBoats moor at the quay.\f"
+        text = (
+            "The term is nine years.\n\f# Rent\n\n"
+            + "The rent is four hundred ducats. " * 9
+            + "\fBoats moor at the quay.\f"
+        )
         put(module_db, corpus, key, text, metadata={"open": key == "lease"})
         scan = as_png(page([key]))
         numbers[key] = add_picture(module_db, corpus, key, content=scan, caption=None, page=2, is_page=True)

@@ -180,11 +180,13 @@ def document(connection: Connection, corpus: str, document_id: int, offset: int,
                coalesce((SELECT pg_catalog.jsonb_object_agg(p.page, p.id ORDER BY p.id DESC)
                            FROM graphrag.pictures p
                           WHERE p.document_id = d.id AND p.is_page AND p.page > part.page_ends
-                            AND p.page <= 1 + part.page_ends + pg_catalog.regexp_count(part.content, '\\f')), '{}') AS page_pictures
+                            AND p.page <= 1 + part.page_ends + pg_catalog.regexp_count(part.content, '\\f')), '{}')
+                   AS page_pictures
           FROM graphrag.documents d
          CROSS JOIN LATERAL (
                SELECT pg_catalog.substr(d.content, %(offset)s::int + 1, %(limit)s::int) AS content,
-                      pg_catalog.regexp_count(pg_catalog.substr(d.content, 1, %(offset)s::int), '\\f') AS page_ends) part
+                      pg_catalog.regexp_count(pg_catalog.substr(d.content, 1, %(offset)s::int), '\\f') AS page_ends
+                OFFSET 0) part
          WHERE d.corpus = %(corpus)s AND d.id = %(document_id)s
         """,
         corpus=corpus,

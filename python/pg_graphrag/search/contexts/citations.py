@@ -501,7 +501,7 @@ def pieces(text: str) -> set[str]:
 
 
 def _paragraph(content: str, sentences: Sequence[str]) -> tuple[int, int]:
-    """Return from where to where the paragraph goes that has most of one of the sentences; ties: the first of these, and of it."""
+    """Return from where to where the paragraph goes that has most of one of the sentences; ties: the first."""
     paragraphs = [(match.span(), pieces(match[0])) for match in _PARAGRAPH.finditer(content)]
     best, most = (0, len(content)), -1.0
     for sentence_pieces in map(pieces, sentences):

@@ -97,7 +97,7 @@ def _covers(item: pdfium.PdfObject, page: pdfium.PdfPage) -> bool:
     """Whether an object covers most of its page."""
     left, bottom, right, top = item.get_bounds()
     width, height = page.get_size()
-    return (right - left) * (top - bottom) > _COVERED * width * height
+    return bool((right - left) * (top - bottom) > _COVERED * width * height)
 
 
 def _drawn_page(page: pdfium.PdfPage, dpi: float) -> "Image.Image":

@@ -6,6 +6,7 @@ CREATE TABLE graphrag.pictures (
     document_id      bigint NOT NULL,
     place            int,
     page             int,
+    is_page          boolean NOT NULL DEFAULT false,
     media_type       text   NOT NULL,
     content          bytea  NOT NULL,
     width            int,
@@ -35,6 +36,7 @@ COMMENT ON COLUMN graphrag.pictures.corpus_id IS 'Corpus of the document; set by
 COMMENT ON COLUMN graphrag.pictures.document_id IS 'Document of the picture';
 COMMENT ON COLUMN graphrag.pictures.place IS 'Character of the document''s content before which it stands, from 0; null: its page alone is known';
 COMMENT ON COLUMN graphrag.pictures.page IS 'Page, from 1; null: that of its place';
+COMMENT ON COLUMN graphrag.pictures.is_page IS 'Whether it shows the whole page, as of a scan: what the text says on that page is cited with it';
 COMMENT ON COLUMN graphrag.pictures.media_type IS 'image/png, image/jpeg, image/gif or image/webp, as its bytes begin; set by trigger';
 COMMENT ON COLUMN graphrag.pictures.content IS 'Bytes of the file, at most 10 MiB';
 COMMENT ON COLUMN graphrag.pictures.width IS 'Pixels';
@@ -229,16 +231,16 @@ BEGIN
         DELETE FROM graphrag.pictures p USING pairs x WHERE p.id = x.copy_id AND x.original_id IS NULL
     ), changed AS (
         UPDATE graphrag.pictures c
-           SET (place, page, width, height, alternative_text, caption, recognised_text, description)
-             = (p.place, p.page, p.width, p.height, p.alternative_text, p.caption, p.recognised_text, p.description)
+           SET (place, page, is_page, width, height, alternative_text, caption, recognised_text, description)
+             = (p.place, p.page, p.is_page, p.width, p.height, p.alternative_text, p.caption, p.recognised_text, p.description)
           FROM pairs x
           JOIN graphrag.pictures p ON p.id = x.original_id
          WHERE c.id = x.copy_id
-           AND (c.place, c.page, c.width, c.height, c.alternative_text, c.caption, c.recognised_text, c.description)
-               IS DISTINCT FROM (p.place, p.page, p.width, p.height, p.alternative_text, p.caption, p.recognised_text, p.description)
+           AND (c.place, c.page, c.is_page, c.width, c.height, c.alternative_text, c.caption, c.recognised_text, c.description)
+               IS DISTINCT FROM (p.place, p.page, p.is_page, p.width, p.height, p.alternative_text, p.caption, p.recognised_text, p.description)
     )
-    INSERT INTO graphrag.pictures (document_id, place, page, content, width, height, alternative_text, caption, recognised_text, description)
-    SELECT x.version_id, p.place, p.page, p.content, p.width, p.height, p.alternative_text, p.caption, p.recognised_text, p.description
+    INSERT INTO graphrag.pictures (document_id, place, page, is_page, content, width, height, alternative_text, caption, recognised_text, description)
+    SELECT x.version_id, p.place, p.page, p.is_page, p.content, p.width, p.height, p.alternative_text, p.caption, p.recognised_text, p.description
       FROM pairs x
       JOIN graphrag.pictures p ON p.id = x.original_id
      WHERE x.copy_id IS NULL

@@ -158,8 +158,8 @@ GRANT INSERT (action, source, corpus, content_columns, title_column, metadata_co
               valid_from_column, valid_to_column, kind, entity_type, alias_columns, reference_type, from_columns, from_table, to_columns, to_table)
     ON graphrag._attach_requests TO PUBLIC;
 -- By row-level security and a trigger, which ask for the right to change the document.
-GRANT INSERT (document_id, place, page, content, width, height, alternative_text, caption, recognised_text, description),
-      UPDATE (place, page, width, height, alternative_text, caption, recognised_text, description), DELETE ON graphrag.pictures TO graphrag_writer;
+GRANT INSERT (document_id, place, page, is_page, content, width, height, alternative_text, caption, recognised_text, description),
+      UPDATE (place, page, is_page, width, height, alternative_text, caption, recognised_text, description), DELETE ON graphrag.pictures TO graphrag_writer;
 GRANT EXECUTE ON FUNCTION
     graphrag._picture_type(bytea),
     graphrag._refuse_unknown_document(text, text),

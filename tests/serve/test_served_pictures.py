@@ -46,6 +46,31 @@ def pictures(module_db: Database) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
+def scans(module_db: Database, pictures: dict[str, int]) -> dict[str, int]:
+    """Two contracts in that corpus, of which one is closed; on page 2 each has a scan: their numbers."""
+    ((corpus,),) = module_db.execute("SELECT min(name) FROM graphrag.corpora").fetchall()
+    numbers = {}
+    for number, key in enumerate(("lease", "secret lease")):
+        text = (
+            "The term is nine years.\n\f# Rent\n\n"
+            + "The rent is four hundred ducats. " * 9
+            + "\fBoats moor at the quay.\f"
+        )
+        put(module_db, corpus, key, text, metadata={"open": key == "lease"})
+        scan = as_png(page([key]))
+        numbers[key] = add_picture(module_db, corpus, key, content=scan, caption=None, page=2, is_page=True)
+        add_picture(module_db, corpus, key, content=png(7 + number), caption=None, page=3)
+    work(module_db)
+    return numbers
+
+
+def number_of(server: Serving, key: str) -> int:
+    with server.client() as client:
+        documents = client.get("/api/documents", params={"text": key}).json()["documents"]
+    return next(int(document["document_id"]) for document in documents if document["source_key"] == key)
+
+
+@pytest.fixture(scope="module")
 def server(module_db: Database, pictures: dict[str, int]) -> Iterator[Serving]:
     ((corpus,),) = module_db.execute("SELECT min(name) FROM graphrag.corpora").fetchall()
     who = callers({EVE: Caller("eve", role="serve_eve")})
@@ -77,6 +102,38 @@ def test_who_does_not_see_a_document_has_no_picture_of_it(server: Serving, pictu
         assert [hit["explain"].get("picture") for hit in found if "drawing" in hit["content"]] == [pictures["open"]]
     with server.client(None) as client:
         assert client.get(f"/api/pictures/{pictures['open']}").status_code == 401
+
+
+def test_a_part_of_a_document_names_the_pictures_of_its_pages(server: Serving, scans: dict[str, int]) -> None:
+    path, second = f"/api/documents/{number_of(server, 'lease')}", {"2": scans["lease"]}
+    with server.client(EVE) as client:
+        for query, first, named in (
+            ({}, 1, second),
+            ({"limit": 24}, 1, {}),
+            ({"limit": 25}, 1, second),
+            ({"offset": 25, "limit": 9}, 2, second),
+            ({"offset": 25 + 8 + 33 * 9 + 1}, 3, {}),
+        ):
+            part = client.get(path, params=query).json()
+            assert (part["page"], part["page_pictures"]) == (first, named), query
+        assert client.get(f"/api/pictures/{scans['lease']}").status_code == 200
+        assert client.get(f"/api/pictures/{scans['secret lease']}").status_code == 404
+        assert client.get(f"/api/documents/{number_of(server, 'secret lease')}").status_code == 404
+
+
+def test_mcp_has_the_pictures_of_pages_as_resources(server: Serving, scans: dict[str, int]) -> None:
+    number = number_of(server, "lease")
+
+    async def talk(client: Client) -> None:
+        part = await call(client, "read_document", document_id=number)
+        (uri,) = part["page_pictures"].values()
+        assert (part["page"], list(part["page_pictures"])) == (1, ["2"])
+        (content,) = (await client.read_resource(uri)).contents
+        assert base64.b64decode(content.blob) == as_png(page(["lease"]))
+        cited = (await call(client, "ask", question="How many ducats is the rent?"))["citations"]
+        assert uri in {citation["picture"] for citation in cited}
+
+    over_http(server.url, talk, EVE)
 
 
 @pytest.mark.parametrize("token", [TOKEN, EVE])
@@ -131,6 +188,40 @@ def test_the_page_shows_the_picture_beside_its_words(browser: Any, server: Servi
         page.reload()
     page.context.close()
     assert errors == []
+
+
+@pytest.mark.slow
+@pytest.mark.chromium
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+def test_a_scanned_page_stands_beside_the_sentence_that_is_cited(
+    browser: Any, server: Serving, scans: dict[str, int]
+) -> None:
+    view = browser.new_context(viewport={"width": 1280, "height": 820}, locale="en-US").new_page()
+    view.set_default_timeout(30_000)
+    view.goto(f"{server.url}/#token={EVE}")
+    view.fill("#question", "How many ducats is the rent?")
+    view.keyboard.press("Enter")
+    view.click(".sources .source >> nth=0")
+    for _ in range(2):
+        view.wait_for_selector("#panel .picture img")
+        until(view, "document.querySelector('#panel .picture img').naturalWidth === 1240")
+        assert "ducats" in view.inner_text("#sentence")
+        assert view.inner_text("#panel .heading") == "Rent"
+        # Both are to be seen.
+        boxes = [view.locator(f"#panel {what}").bounding_box() for what in (".picture img", "#sentence")]
+        assert boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"] < 820 - boxes[1]["height"]
+        picture(view, "scanned page of a citation")
+        view.reload()
+    # Of a passage that a search finds, too; a page that is no scan has none.
+    for question, count in (("The rent is four hundred ducats", 1), ("Boats moor at the quay", 0)):
+        view.goto(f"{server.url}/#/?")
+        view.fill("#question", question)
+        view.keyboard.press("Control+Enter")
+        assert "p. 1–3" in view.inner_text(".hits .card >> nth=0")
+        view.click(".hits .title >> nth=0")
+        view.wait_for_selector("#sentence")
+        assert view.locator("#panel .picture").count() == count, question
+    view.context.close()
 
 
 def test_scans_that_come_at_once_are_all_recognised(db: Database) -> None:

@@ -225,8 +225,11 @@ def test_rows_and_lines_with_one_key_do_not_replace_each_other(db: Database, tmp
 
 
 def test_ingest_into_a_corpus_that_is_not_there_says_how_to_make_it(db: Database, folder: Path) -> None:
+    (folder / "broken.pdf").write_bytes(b"no PDF")
     done = cli(db.url, "ingest", "--corpus", "none", folder, status=1)
     assert 'corpus "none" does not exist' in done.stderr
+    # Before any file is read: a long scan takes minutes.
+    assert "broken.pdf" not in done.stderr
     assert "HINT: " in done.stderr
     assert "create_corpus" in done.stderr
 

@@ -35,6 +35,26 @@ def png(image: Image.Image) -> bytes:
     return buffer.getvalue()
 
 
+def with_text(path: Path, texts: Sequence[str], *, is_visible: bool) -> Path:
+    """Write a PDF anew with a text upon each page, as programs do that recognise the text of scans."""
+    import pypdfium2 as pdfium
+
+    raw = pdfium.raw
+    pdf = pdfium.PdfDocument(path)
+    for page_of_pdf, text in zip(pdf, texts, strict=True):
+        item = raw.FPDFPageObj_NewTextObj(pdf, b"Helvetica", 4.0)
+        raw.FPDFText_SetText(item, (raw.FPDF_WCHAR * (len(text) + 1))(*map(ord, text)))
+        if not is_visible:
+            raw.FPDFTextObj_SetTextRenderMode(item, raw.FPDF_TEXTRENDERMODE_INVISIBLE)
+        raw.FPDFPageObj_Transform(item, 1, 0, 0, 1, 60, 700)
+        raw.FPDFPage_InsertObject(page_of_pdf, item)
+        page_of_pdf.gen_content()
+    copy = path.with_stem(f"{path.stem} with text")
+    pdf.save(copy)
+    pdf.close()
+    return copy
+
+
 def scan(path: Path, pages: Sequence[Image.Image]) -> Path:
     """Write a PDF whose pages are pictures."""
     pages[0].save(path, "PDF", resolution=150, save_all=True, append_images=list(pages[1:]))

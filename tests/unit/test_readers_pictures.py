@@ -19,7 +19,7 @@ from pg_graphrag.beside.readers.isolated import IsolatedReader
 from PIL import Image
 
 from tests.unit.files import write, zipped
-from tests.unit.scans import label, page, png, scan
+from tests.unit.scans import label, page, png, scan, with_text
 
 ASKED = ReadOptions(pictures=True)
 
@@ -103,10 +103,27 @@ def test_a_page_of_pdf_without_text_is_a_picture(tmp_path: Path) -> None:
     assert (first.page, second.page, first.place) == (1, 2, None)
 
 
+@pytest.mark.parametrize("is_searchable", [False, True])
+def test_a_scanned_page_is_shown_whole(tmp_path: Path, is_searchable: bool) -> None:
+    pytest.importorskip("pypdfium2")
+    path = scan(tmp_path / "a.pdf", [page(["One"]), page(["Two"])])
+    if is_searchable:
+        path = with_text(path, ["One, as it was recognised before. " * 10, "Two."], is_visible=False)
+    _, pictures = gallery(path)
+    assert [(each.page, each.is_page) for each in pictures] == [(1, True), (2, True)]
+
+
+def test_a_picture_behind_the_text_of_a_page_is_no_page(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    slide = with_text(scan(tmp_path / "b.pdf", [page([])]), ["What the slide says. " * 10], is_visible=True)
+    _, pictures = gallery(slide)
+    assert [each.is_page for each in pictures] == [False]
+
+
 def test_files_that_are_pictures_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path / "a.png", label("a"))
     text, (picture,) = gallery(path)
-    assert (text, picture.data) == ("", path.read_bytes())
+    assert (text, picture.data, picture.is_page) == ("", path.read_bytes(), True)
     (error,) = read(path, "a.png")
     assert isinstance(error, ReadError)
     assert "extra ocr" in str(error)

@@ -41,6 +41,7 @@ def ingest(args: argparse.Namespace) -> int:
     ocr = ocr_of(args.ocr, args.ocr_engine)
     options = ReadOptions(args.encoding, args.by_row, pictures=args.pictures, ocr=ocr, ocr_engine=args.ocr_engine)
     with connect(args.url) as connection, IsolatedReader(options) as reader:
+        _check_corpus(connection, args.corpus)
         run = _Ingestion(GraphRAG(connection, args.corpus), args.prefix, reader, options)
         try:
             for path in args.paths:
@@ -62,6 +63,20 @@ def _cut_off(run: "_Ingestion", error: psycopg.OperationalError) -> GraphRAGErro
         sqlstate=error.sqlstate or "08006",
         hint="Run it again: what is there already costs nothing.",
     )
+
+
+def _check_corpus(connection: psycopg.Connection[Any], corpus: str) -> None:
+    """Refuse a corpus that there is not before files are read; "default" is made by its first document."""
+    with connection.transaction():
+        row = connection.execute(
+            "SELECT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = %s)", [corpus]
+        ).fetchone()
+    if corpus != "default" and row != (True,):
+        raise GraphRAGError(
+            f'corpus "{corpus}" does not exist',
+            sqlstate="42704",
+            hint=f"Create it with SELECT graphrag.create_corpus('{corpus}');",
+        )
 
 
 def _check_encoding(name: str) -> None:

@@ -219,7 +219,8 @@ class AsyncGraphRAG:
             The key of a document that is there.
         pictures : iterable of mappings
             The columns of ``graphrag.pictures``: `content` (the bytes of a PNG, JPEG, GIF or WebP, at most 10 MiB), and as far
-            as known place, page, width, height, alternative_text, caption, recognised_text, description.
+            as known place, page, is_page (whether it shows the whole page), width, height, alternative_text, caption,
+            recognised_text, description.
 
         Raises
         ------

@@ -82,7 +82,7 @@ class Citation:
 
     With the option "sql" it may be rows of a statement, which is the `title` then: without document, key and chunk.
     `section` is the path of headings and `pages` ("12", "12–13") the pages of what is cited; None where there are none.
-    `picture` is the number of the picture whose words are cited.
+    `picture` is the number of the picture whose words are cited, or that shows the page they stand on.
     Of a row of an attached table, `table` is its name with the schema, and `key` its key there.
     """
 

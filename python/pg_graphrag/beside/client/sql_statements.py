@@ -220,6 +220,7 @@ def insert(corpus: str, documents: Sequence[Document]) -> Statement[InsertSummar
 _PICTURE_COLUMNS = {
     "place": "int",
     "page": "int",
+    "is_page": "boolean",
     "alternative_text": "text",
     "caption": "text",
     "recognised_text": "text",
@@ -233,8 +234,8 @@ _PICTURE_BYTES = 16 << 20
 # What a picture that is there already has in common with one that is given.
 _SAME_PICTURE = """
     p.digest = g.digest
-    AND (p.place, p.page, p.alternative_text, p.caption, p.recognised_text)
-        IS NOT DISTINCT FROM (g.place, g.page, g.alternative_text, g.caption, g.recognised_text)
+    AND (p.place, p.page, p.is_page, p.alternative_text, p.caption, p.recognised_text)
+        IS NOT DISTINCT FROM (g.place, g.page, g.is_page, g.alternative_text, g.caption, g.recognised_text)
     AND (g.description IS NULL OR g.description IS NOT DISTINCT FROM p.description)
 """
 
@@ -319,7 +320,8 @@ def add_pictures(document: int, pictures: Iterable[Mapping[str, Any]]) -> Iterat
 
 def _picture_columns(pictures: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return {column: what each picture has in it}."""
-    return {name: [picture.get(name) for picture in pictures] for name in _PICTURE_COLUMNS}
+    columns = {name: [picture.get(name) for picture in pictures] for name in _PICTURE_COLUMNS}
+    return columns | {"is_page": list(map(bool, columns["is_page"]))}
 
 
 def _add_part(document: int, pictures: Sequence[Mapping[str, Any]]) -> Statement[None]:

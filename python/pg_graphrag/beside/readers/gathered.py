@@ -7,7 +7,7 @@ from pg_graphrag.beside.readers import Item, Picture, ReadError, ReadProgress, R
 from pg_graphrag.ground.document import Document
 
 # Columns of graphrag.pictures that a reader knows, beside the content.
-_COLUMNS = ("page", "place", "width", "height", "alternative_text", "caption", "recognised_text")
+_COLUMNS = ("page", "is_page", "place", "width", "height", "alternative_text", "caption", "recognised_text")
 
 
 def gathered(

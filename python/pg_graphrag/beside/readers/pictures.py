@@ -59,6 +59,8 @@ class Picture:
         Pixels.
     page : int, optional
         The page or slide that it is on, from 1.
+    is_page : bool
+        Whether it shows that whole page, as of a scan.
     place : int, optional
         The offset in characters in the document's text: the end of the block of text that it stands in or behind. None
         where the text does not say, as in sheets and PDF; of a page, see ``page``.
@@ -81,6 +83,7 @@ class Picture:
     alternative_text: str | None = None
     caption: str | None = None
     recognised_text: str | None = None
+    is_page: bool = False
 
 
 @dataclass(slots=True)
@@ -113,6 +116,7 @@ class Gallery:
         data: bytes | None,
         *,
         page: int | None = None,
+        is_page: bool = False,
         alternative_text: str | None = None,
         caption: str | None = None,
     ) -> str:
@@ -151,6 +155,7 @@ class Gallery:
                 None,
                 " ".join((alternative_text or "").split()) or None,
                 " ".join((caption or "").split())[:_LONGEST_CAPTION] or None,
+                is_page=is_page,
             )
         )
         return f"\ufdd0{''.join(chr(0xFDD1 + int(digit)) for digit in str(index))}\ufddb"

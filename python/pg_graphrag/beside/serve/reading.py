@@ -164,6 +164,8 @@ def documents(
 def document(connection: Connection, corpus: str, document_id: int, offset: int, limit: int) -> dict[str, Any]:
     """Return a document and `limit` characters of its text from `offset`; next_offset is None at the end.
 
+    `page`: that of the first of these, from 1. `page_pictures`: {page: the picture that shows it whole} of these characters.
+
     Raises
     ------
     GraphRAGError
@@ -174,8 +176,17 @@ def document(connection: Connection, corpus: str, document_id: int, offset: int,
         """
         SELECT d.id AS document_id, d.corpus, d.source_key, d.title, d.status, d.error, d.metadata, d.updated_at,
                pg_catalog.char_length(d.content) AS characters,
-               pg_catalog.substr(d.content, %(offset)s::int + 1, %(limit)s::int) AS content
+               part.content, 1 + part.page_ends AS page,
+               coalesce((SELECT pg_catalog.jsonb_object_agg(p.page, p.id ORDER BY p.id DESC)
+                           FROM graphrag.pictures p
+                          WHERE p.document_id = d.id AND p.is_page AND p.page > part.page_ends
+                            AND p.page <= 1 + part.page_ends + pg_catalog.regexp_count(part.content, '\\f')), '{}')
+                   AS page_pictures
           FROM graphrag.documents d
+         CROSS JOIN LATERAL (
+               SELECT pg_catalog.substr(d.content, %(offset)s::int + 1, %(limit)s::int) AS content,
+                      pg_catalog.regexp_count(pg_catalog.substr(d.content, 1, %(offset)s::int), '\\f') AS page_ends
+                OFFSET 0) part
          WHERE d.corpus = %(corpus)s AND d.id = %(document_id)s
         """,
         corpus=corpus,

@@ -642,6 +642,7 @@ class Picture(Base):
     document_id: Mapped[BigInt]
     place: Mapped[int | None]
     page: Mapped[int | None]
+    is_page: Mapped[bool]
     media_type: Mapped[str]
     content: Mapped[bytes]
     width: Mapped[int | None]

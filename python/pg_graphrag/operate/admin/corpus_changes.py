@@ -53,10 +53,10 @@ def clone(db: Database, name: str | None, new_name: str | None, options: str | N
         [corpus.id, new_name],
     )
     db.query(
-        "INSERT INTO graphrag.pictures (document_id, place, page, content, width, height, alternative_text, caption,"
-        " recognised_text, description)"
-        " SELECT n.id, p.place, p.page, p.content, p.width, p.height, p.alternative_text, p.caption, p.recognised_text,"
-        "        p.description"
+        "INSERT INTO graphrag.pictures (document_id, place, page, is_page, content, width, height, alternative_text,"
+        " caption, recognised_text, description)"
+        " SELECT n.id, p.place, p.page, p.is_page, p.content, p.width, p.height, p.alternative_text, p.caption,"
+        "        p.recognised_text, p.description"
         "   FROM graphrag.documents d"
         "   JOIN graphrag.pictures p ON p.document_id = d.id"
         "   JOIN graphrag.documents n ON n.corpus = $2 AND n.source_key = d.source_key"

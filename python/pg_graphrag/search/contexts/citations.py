@@ -25,6 +25,12 @@ from pg_graphrag.text.outline import PAGE_END, PATH_JOINT, Outline, pages_text
 # Paragraphs, and the parts of those that go over a page.
 _PARAGRAPH = re.compile(r"[^\s\f](?:[^\n\f]++|\n(?![ \t]*\n))*")
 _CHUNKS = "SELECT c.id, c.section, c.page, c.picture_id, c.content FROM graphrag.chunks c WHERE c.id = ANY ($1)"
+_PAGE_PICTURES = """
+SELECT u.document_id, u.page, pg_catalog.min(p.id) AS id
+  FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) AS u (document_id, page)
+  JOIN graphrag.pictures p ON p.document_id = u.document_id AND p.page = u.page AND p.is_page
+ GROUP BY u.document_id, u.page
+"""
 _INNER = rf"([^{re.escape(OPEN + CLOSE)}\n]{{1,{MAX_MARK}}})"
 # What stands in square brackets within cites by itself.
 _ROUND = re.compile(rf"[(（]{_INNER.replace('[^', '[^()（）')}[)）]")
@@ -455,27 +461,36 @@ def cited_documents(cited_sentences: list[tuple[int, str]], context: dict[str, A
 def with_places(
     db: Database, citations: Sequence[dict[str, Any]], cited_sentences: Sequence[tuple[int, str]]
 ) -> list[dict[str, Any]]:
-    """Return citations with `section` and `pages` of the paragraph that shares most with the sentences that cite it, or null.
+    """Return citations with `section` and `pages` of the paragraph that says most of a sentence that cites it, or null.
 
-    Of the words of a picture they have `picture`, its number.
+    Of the words of a picture they have `picture`, its number; so has what stands on a page that a picture shows whole.
     """
     ids = [citation["chunk_id"] for citation in citations if citation["chunk_id"] is not None]
     chunks = {row["id"]: row for row in db.query(_CHUNKS, ["int8[]"], [ids])} if ids else {}
-    sentences: dict[int, str] = {}
+    sentences: dict[int, list[str]] = {}
     for number, sentence in cited_sentences:
-        sentences[number] = f"{sentences.get(number, '')} {sentence}"
+        sentences.setdefault(number, []).append(sentence)
     rows = []
+    on_pages: list[tuple[int, int, dict[str, Any]]] = []
     for citation in citations:
         section = pages = picture = None
         if (chunk := chunks.get(citation["chunk_id"])) is not None:
             start, end = _paragraph(chunk["content"], sentences[citation["number"]])
             section = _section(chunk, start, citation["title"])
             picture = chunk["picture_id"]
+            # A text without pages is one.
+            page = (chunk["page"] or 1) + chunk["content"].count(PAGE_END, 0, start)
             if chunk["page"] is not None:
-                pages = pages_text(
-                    chunk["page"] + chunk["content"].count(PAGE_END, 0, start), chunk["content"][start:end]
-                )
+                pages = pages_text(page, chunk["content"][start:end])
         rows.append(citation | {"section": section, "pages": pages, "picture": picture})
+        if chunk is not None and picture is None:
+            on_pages.append((citation["document_id"], page, rows[-1]))
+    if on_pages:
+        numbers = [[place[part] for place in on_pages] for part in (0, 1)]
+        pictures = db.query(_PAGE_PICTURES, ["int8[]", "int4[]"], numbers)
+        shown = {(row["document_id"], row["page"]): row["id"] for row in pictures}
+        for document_id, page, row in on_pages:
+            row["picture"] = shown.get((document_id, page))
     return rows
 
 
@@ -485,14 +500,15 @@ def pieces(text: str) -> set[str]:
     return {lowered[start : start + 4] for start in range(len(lowered) - 3)}
 
 
-def _paragraph(content: str, sentence: str) -> tuple[int, int]:
-    """Return from where to where the paragraph goes that shares most with a sentence; ties: the first."""
-    sentence_pieces = pieces(sentence)
-    best, most = (0, len(content)), -1
-    for match in _PARAGRAPH.finditer(content):
-        shared = len(sentence_pieces & pieces(match[0]))
-        if shared > most:
-            best, most = match.span(), shared
+def _paragraph(content: str, sentences: Sequence[str]) -> tuple[int, int]:
+    """Return from where to where the paragraph goes that has most of one of the sentences; ties: the first."""
+    paragraphs = [(match.span(), pieces(match[0])) for match in _PARAGRAPH.finditer(content)]
+    best, most = (0, len(content)), -1.0
+    for sentence_pieces in map(pieces, sentences):
+        for span, paragraph_pieces in paragraphs:
+            share = len(sentence_pieces & paragraph_pieces) / max(1, len(sentence_pieces))
+            if share > most:
+                best, most = span, share
     return best
 
 

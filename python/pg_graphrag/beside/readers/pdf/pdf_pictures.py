@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 # Pixels of a page that is drawn, and of one that is shown: a page of A4 at 300 and 150 dots per inch has 8.7 and 2.2 million.
 _MAX_PAGE_PIXELS = 25_000_000
 _SHOWN_DPI, _READ_DPI = 150, 300
-# Of a scan that bears a stamp: its letters, and what of the page its picture covers.
+# Of a scan: letters of a stamp upon it, and what of the page its picture covers.
 _LETTERS_OF_A_STAMP, _COVERED = 100, 0.7
 _POINTS_PER_INCH = 72
+_UTF16_BYTES = 2
 # Drawings within drawings; pictures of a page.
 _MAX_DEPTH, _MAX_OF_PAGE = 5, 100
 
@@ -34,9 +35,10 @@ def add_pictures(source: Source, pdf: pdfium.PdfDocument, without_text: Sequence
         with suppress(pdfium.PdfiumError):
             page = pdf[number - 1]
             try:
-                images = [_drawn_page(page, _SHOWN_DPI)] if number in bare else _images(page)
+                is_page = number in bare or _is_scan(page)
+                images = [_drawn_page(page, _SHOWN_DPI)] if is_page else _images(page)
                 for image in images:
-                    source.gallery.add(source.key, file_of(image.convert("RGB"))[1], page=number)
+                    source.gallery.add(source.key, file_of(image.convert("RGB"))[1], page=number, is_page=is_page)
                     yield ReadProgress(source.path, number, len(pdf))
                     if source.gallery.is_full:
                         if number < len(pdf):
@@ -65,14 +67,37 @@ def stamped_scans(pdf: pdfium.PdfDocument, pages: Sequence[Page]) -> Iterator[in
         with suppress(pdfium.PdfiumError):
             opened = pdf[number - 1]
             try:
-                width, height = opened.get_size()
-                for item in opened.get_objects(filter=[pdfium.raw.FPDF_PAGEOBJ_IMAGE], max_depth=_MAX_DEPTH):
-                    left, bottom, right, top = item.get_bounds()
-                    if (right - left) * (top - bottom) > _COVERED * width * height:
-                        yield number
-                        break
+                images = opened.get_objects(filter=[pdfium.raw.FPDF_PAGEOBJ_IMAGE], max_depth=_MAX_DEPTH)
+                if any(_covers(item, opened) for item in images):
+                    yield number
             finally:
                 opened.close()
+
+
+def _is_scan(page: pdfium.PdfPage) -> bool:
+    """Whether a picture covers a page, and what is to be seen above it are but a few letters: its text was recognised before."""
+    raw = pdfium.raw
+    is_covered, letters = False, 0
+    text_page = page.get_textpage()
+    try:
+        for item in page.get_objects([raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_TEXT], _MAX_DEPTH):
+            if not isinstance(item, pdfium.PdfTextObj):
+                if _covers(item, page):
+                    is_covered, letters = True, 0
+            elif raw.FPDFTextObj_GetTextRenderMode(item) != raw.FPDF_TEXTRENDERMODE_INVISIBLE:
+                letters += raw.FPDFTextObj_GetText(item, text_page, None, 0) // _UTF16_BYTES
+                if is_covered and letters > _LETTERS_OF_A_STAMP:
+                    return False
+    finally:
+        text_page.close()
+    return is_covered
+
+
+def _covers(item: pdfium.PdfObject, page: pdfium.PdfPage) -> bool:
+    """Whether an object covers most of its page."""
+    left, bottom, right, top = item.get_bounds()
+    width, height = page.get_size()
+    return bool((right - left) * (top - bottom) > _COVERED * width * height)
 
 
 def _drawn_page(page: pdfium.PdfPage, dpi: float) -> "Image.Image":

@@ -51,7 +51,7 @@ def read_picture(source: Source) -> Iterator[Item]:
                 for number in numbers:
                     drawn = _frame(image, number)  # also of one page: it may be damaged
                     file = data if frames == 1 else file_of(drawn)[1]
-                    source.gallery.add(source.key, file, page=number)
+                    source.gallery.add(source.key, file, page=number, is_page=True)
     except ValueError as error:
         if str(error) == "heic":
             raise ModuleNotFoundError(name="pillow_heif") from None

@@ -7,7 +7,10 @@ from pydantic import Field
 # Before Python 3.12 pydantic does not take that of typing.
 from typing_extensions import TypedDict
 
-Picture = Annotated[str | None, Field(description="The picture whose words it is of: read this resource to see it")]
+Picture = Annotated[
+    str | None,
+    Field(description="The picture whose words it is of, or of its whole page: read this resource to see it"),
+]
 NextOffset = Annotated[int | None, Field(description="The offset of the next page; null: this is the last")]
 Place = Annotated[
     int | None,
@@ -174,6 +177,10 @@ class Page(TypedDict):
     title: str | None
     characters: Annotated[int, Field(description="Of the whole document")]
     content: str
+    page: Annotated[int, Field(description="Of the first character; a form feed ends a page")]
+    page_pictures: Annotated[
+        dict[str, str], Field(description="Resources that show pages of it whole, as scanned, by page")
+    ]
     next_offset: NextOffset
 
 

@@ -323,7 +323,11 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         name = corpus or service.settings.corpus
 
         def work(_: GraphRAG, connection: Connection) -> mcp_results.Page:
-            return cast(mcp_results.Page, reading.document(connection, name, document_id, offset, limit))
+            part = reading.document(connection, name, document_id, offset, limit)
+            numbers = part["page_pictures"]
+            types = reading.picture_types(connection, list(numbers.values()))
+            part["page_pictures"] = {page: _picture_uri(name, number, types) for page, number in numbers.items()}
+            return cast(mcp_results.Page, part)
 
         return await read(ctx, corpus, work)
 

@@ -79,6 +79,8 @@ class DocumentText(DocumentRow):
     content: str
     offset: int
     next_offset: int | None
+    page: int
+    page_pictures: dict[str, int]
 
 
 class Place(BaseModel):

@@ -45,6 +45,9 @@ export function close() {
   return true;
 }
 
+// The picture that shows the whole page of a place in the text, if there is one.
+const pagePicture = ({ page, content, page_pictures }, at) => page_pictures[page + content.slice(0, at).split("\f").length - 1];
+
 // Gives the sentence that is marked, or "".
 function show(part, chunk, sought, picture) {
   const panel = $("#panel");
@@ -57,12 +60,18 @@ function show(part, chunk, sought, picture) {
     if (turn === turns) show(other, "", "");
   };
   const more = (label, offset) => h("p", {}, h("button", { class: "second", type: "button", onclick: () => go(offset) }, label));
+  const pages = Object.values(part.page_pictures);
+  const isFigure = picture && !pages.includes(picture);
+  const shown = isFigure ? picture : (sentence && pagePicture(part, start + sentence.start)) ?? picture ?? (start < 0 ? null : pagePicture(part, start));
+  const source = `/api/pictures/${shown}?${new URLSearchParams({ corpus: part.corpus })}`;
+  // A page stays in sight beside its text.
+  const scan = pages.includes(shown) && h("a", { class: "picture", href: source, target: "_blank", rel: "noopener" }, h("img", { src: source, alt: t("The page as it looks") }));
   const head = h("div", { class: "head" },
     h("div", { class: "grow" }, h("h2", {}, part.title || part.source_key), h("div", { class: "soft small" }, part.source_key)),
-    h("button", { class: "second", type: "button", "aria-label": t("Close the document"), onclick: close }, "✕"));
+    h("button", { class: "second", type: "button", "aria-label": t("Close the document"), onclick: close }, "✕"),
+    scan);
   // Its words stand beside it: what a reader without the picture is given.
-  const figure = picture && h("figure", { class: "picture" },
-    h("img", { src: `/api/pictures/${picture}?${new URLSearchParams({ corpus: part.corpus })}`, alt: start < 0 ? chunk : "" }),
+  const figure = isFigure && h("figure", { class: "picture" }, h("img", { src: source, alt: start < 0 ? chunk : "" }),
     start < 0 && chunk && h("figcaption", { class: "text small chunk" }, chunk));
   const parts = [head, figure, part.offset > 0 && more(t("Earlier text"), Math.max(0, part.offset - 200000)), text, part.next_offset !== null && more(t("Later text"), part.next_offset)];
   panel.replaceChildren(...parts.filter(Boolean));

@@ -31,7 +31,7 @@ function card(hit, query, mark) {
   const show = () => open(hit.document_id, { chunk: hit.content, sought: query, picture: hit.explain.picture });
   return h("li", { class: "card" },
     h("button", { class: "link title", type: "button", onclick: show }, hit.title || hit.source_key),
-    h("div", { class: "soft small" }, [hit.title && hit.source_key, place(hit.explain.section, hit.explain.page)].filter(Boolean).join(" — ")),
+    h("div", { class: "soft small" }, [hit.title && hit.source_key, place(hit.explain.section, hit.explain.pages)].filter(Boolean).join(" — ")),
     h("p", { class: "small" }, excerpt(hit.content, sentence)), mark(hit.source_key));
 }
 

@@ -3,8 +3,8 @@
 
 import { h } from "./dom.js";
 
-// What opens code: ```b``` in a line does not.
-const FENCE = /^ {0,3}(?:(`{3,})[^`]*|(~{3,}).*)$/;
+// What opens code: ```b``` in a line does not. A page may begin with it: a form feed ends the one before.
+const FENCE = /^\f* {0,3}(?:(`{3,})[^`]*|(~{3,}).*)$/;
 const ROW = /^\s*\|.*\|\s*$/;
 const isRule = (line) => line.includes("-") && /^\s*\|[\s:|-]+\|\s*$/.test(line);
 const STRONG = /(?<![\w*])\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*(?![\w*])|(?<!`)`([^`\n]+)`(?!`)/g;
@@ -22,7 +22,7 @@ export function written(content, passage, sentence) {
   };
   for (let at = 0; at < lines.length; at++) {
     const { start, end, text } = lines[at];
-    const level = /^#{1,6} +/.exec(text)?.[0].length;
+    const level = /^\f*#{1,6} +/.exec(text)?.[0].length;
     if (level) block(start, end, h("span", { class: "heading" }, lit(start + level, end)));
     else if (FENCE.test(text)) {
       const last = closing(at);
@@ -84,7 +84,7 @@ export function written(content, passage, sentence) {
 
 // The same in plain words.
 export const plain = (text) => text.split("\n").filter((line) => !FENCE.test(line) && !isRule(line)).map((line) =>
-  (ROW.test(line) ? line.split("|").map((cell) => cell.trim()).filter(Boolean).join(" · ") : line.replace(/^#{1,6} /, ""))).join("\n");
+  (ROW.test(line) ? line.split("|").map((cell) => cell.trim()).filter(Boolean).join(" · ") : line.replace(/^\f*#{1,6} /, ""))).join("\n");
 
 function linesOf(content) {
   let start = 0;

@@ -74,7 +74,6 @@ def test_readers_wait_for_no_merge_and_see_documents_whole(module_db: Database, 
     assert value(module_db, "SELECT graphrag.fingerprint(%s)", corpus) == before
 
 
-@pytest.mark.slow
 def test_workers_users_and_curators_on_the_same_entities_deadlock_nobody_and_lose_nothing(
     module_db: Database, options: dict[str, Any]
 ) -> None:

@@ -240,6 +240,45 @@ def test_grants_and_protection_come_along_and_roles_that_are_not_there_are_named
             db.execute(f"REVOKE {role} FROM {OWNER}".encode())
 
 
+def test_policies_of_the_operator_must_be_in_force_in_the_target_too(
+    source: GraphRAG, db: Database, shared_cluster: Cluster | Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    restrict = "CREATE POLICY own ON graphrag.{} AS RESTRICTIVE USING (false)"
+    enable = "ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY"
+
+    def refusal(*arguments: str) -> str:
+        assert cli.main(["copy", "--url", beside, *arguments, db.url]) == 1
+        return capsys.readouterr().err
+
+    with plain_database(shared_cluster) as beside, psycopg.connect(beside, autocommit=True) as connection:
+        db.execute("SELECT graphrag.unprotect('former stories')")
+        db.execute(restrict.format("documents").encode())
+        # Without row-level security it hides nothing.
+        assert cli.main(["copy", "--url", beside, "--corpus", "sea", db.url]) == 0
+        GraphRAG(connection, "sea").drop_corpus()
+        db.execute("SELECT graphrag.protect('stories', 'true')")
+        db.execute(restrict.format("pictures").encode())
+        for arguments in (["--corpus", "sea"], []):
+            error = refusal(*arguments)
+            assert "own on graphrag.documents, own on graphrag.pictures" in error and "CREATE POLICY" in error
+        assert connection.execute("SELECT count(*) FROM graphrag.corpora").fetchone() == (0,)
+        for table in ("documents", "pictures"):
+            connection.execute(restrict.format(table).encode())
+        assert "own on graphrag.documents" in refusal("--corpus", "sea")
+        connection.execute(enable.encode())
+        assert cli.main(["copy", "--url", beside, db.url]) == 0
+        # The operator's row-level security hides all that no policy shows.
+        db.execute("SELECT graphrag.unprotect('stories')")
+        for table in ("documents", "pictures"):
+            db.execute(f"DROP POLICY own ON graphrag.{table}".encode())
+        db.execute(enable.encode())
+        with plain_database(shared_cluster) as beside:
+            assert "row-level security on graphrag.documents" in refusal("--corpus", "sea")
+            with psycopg.connect(beside, autocommit=True) as other:
+                other.execute(enable.encode())
+            assert cli.main(["copy", "--url", beside, "--corpus", "sea", db.url]) == 0
+
+
 def test_who_may_not_or_cannot_is_told_why_and_nothing_is_there(
     source: GraphRAG,
     db: Database,
@@ -262,6 +301,16 @@ def test_who_may_not_or_cannot_is_told_why_and_nothing_is_there(
         assert 'corpus "none" does not exist' in capsys.readouterr().err
         assert cli.main(["copy", "--url", beside, "--as", "x", db.url]) == 1
         assert "of one corpus" in capsys.readouterr().err
+        # A word that names nothing is an error, not left out.
+        assert "a corpus needs a name" in refusal(db.url, beside, "--as", "")
+        assert "a corpus needs a name" in refusal(db.url, beside, "--history-as", "")
+        assert "has 250 bytes" in (error := refusal(db.url, beside, "--as", "x" * 250)) and "at most 200 bytes" in error
+        assert 'names no provider "typo"' in (error := refusal(db.url, beside, "--provider", "typo=x"))
+        assert "stand-in" in error
+        twice = refusal(db.url, beside, "--provider", "stand-in=a", "--provider", "stand-in=b")
+        assert '"stand-in" twice' in twice
+        assert cli.main(["copy", "--url", beside, "--corpus", "sea", "--history-as", "past", db.url]) == 1
+        assert 'corpus "sea" has no history' in capsys.readouterr().err
         with GraphRAG(beside, "rockets") as rag:
             rag.call("set_provider", name="stand-in", kind="openai", base_url="http://127.0.0.1:1/v1")
             assert (

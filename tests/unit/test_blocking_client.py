@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pg_graphrag
 import pytest
 
 from extension import blocking_client
@@ -26,3 +32,13 @@ def test_nothing_of_asyncio_is_left() -> None:
 def test_a_change_that_finds_nothing_is_named() -> None:
     with pytest.raises(ValueError, match="tasks of one event loop"):
         blocking_client.blocking(ASYNCHRONOUS.replace("tasks of one event loop", "tasks"))
+
+
+def test_a_client_that_was_not_built_says_so(tmp_path: Path) -> None:
+    unbuilt = shutil.ignore_patterns("blocking.py", "plain", "__pycache__")
+    shutil.copytree(Path(pg_graphrag.__file__).parent, tmp_path / "pg_graphrag", ignore=unbuilt)
+    for program in (["-c", "from pg_graphrag import GraphRAG"], ["-m", "pg_graphrag.beside.cli", "status"]):
+        run = subprocess.run([sys.executable, *program], cwd=tmp_path, env={"PYTHONPATH": "."}, capture_output=True)
+        error = run.stderr.decode()
+        assert run.returncode == 1
+        assert "blocking.py, which a build makes" in error and "python -m extension.blocking_client" in error

@@ -1,6 +1,7 @@
 """The one exception of the package, what SQL callers see as an ERROR with ERRCODE, DETAIL and HINT, and how to tell others."""
 
 import errno
+from pathlib import Path
 
 
 class GraphRAGError(Exception):
@@ -32,6 +33,15 @@ def install_hint(extra: str) -> str:
 def missing_package(whose_need: str, package: str | None, extra: str) -> GraphRAGError:
     """Return the error of what needs a Python package that is not there: ``plot needs``."""
     return GraphRAGError(f"{whose_need} the Python package {package}", sqlstate="58P01", hint=install_hint(extra))
+
+
+def not_built(path: Path, script: str) -> GraphRAGError:
+    """Return the error of a package that was put in place without its build, where a file lacks that a script makes."""
+    hint = f"Install the package with pip; in a checkout: PYTHONPATH=python python -m extension.{script}."
+    error = GraphRAGError(f"this installation lacks {path}, which a build makes", sqlstate="58P01", hint=hint)
+    # Where an import fails there is a traceback alone, which shows no HINT.
+    error.add_note(hint)
+    return error
 
 
 def is_interrupt(error: Exception) -> bool:

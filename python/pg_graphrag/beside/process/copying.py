@@ -31,6 +31,23 @@ SELECT t.name, c.relkind::text,
   JOIN pg_catalog.pg_class c ON c.oid = t.name::pg_catalog.regclass
  ORDER BY t.place
 """
+# In force, and of neither protect() nor grants; and whether what no policy shows is hidden.
+_OWN_POLICIES = """
+SELECT pg_catalog.format('%I on graphrag.%I', p.polname, c.relname) AS name
+  FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_policy p ON p.polrelid = c.oid
+ WHERE c.oid IN ('graphrag.documents'::pg_catalog.regclass, 'graphrag.pictures'::pg_catalog.regclass) AND c.relrowsecurity
+   AND p.polname !~ '^(graphrag_protection_[0-9]+|pictures_of_documents)$'
+   AND p.polname NOT IN (SELECT d.name FROM graphrag._document_policies() d)
+ UNION ALL
+SELECT 'row-level security on graphrag.documents'
+  FROM pg_catalog.pg_class c
+ WHERE c.oid = 'graphrag.documents'::pg_catalog.regclass AND c.relrowsecurity
+   AND (NOT EXISTS (SELECT FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'graphrag_grants')
+        OR EXISTS (SELECT FROM pg_catalog.pg_policy p
+                    WHERE p.polrelid = c.oid AND p.polpermissive AND p.polname <> 'graphrag_grants'))
+ ORDER BY 1
+"""
 _TRIGGERS = """
 SELECT t.tgname, t.tgenabled::text FROM pg_catalog.pg_trigger t
  WHERE t.tgrelid = %s::pg_catalog.regclass AND NOT t.tgisinternal AND t.tgenabled <> 'D'
@@ -48,7 +65,8 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
     Raises
     ------
     GraphRAGError
-        58P01 where a database has not this version; 55000 where the target has corpora; 42501 as `check_owner`.
+        58P01 where a database has not this version; 55000 where the target has corpora, or not the policies of the source's
+        operator; 42501 as `check_owner`.
     psycopg.Error
         Others of the servers, 42501 among them. The target is as it was then.
     """
@@ -68,6 +86,7 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
         # Rows that a policy would hide are an error.
         reader.execute("SET LOCAL row_security = off")
         _check_empty(writer)
+        check_policies(reader, writer)
         reader.execute(_ROWS)
         if reader.fetchall()[0][0]:
             raise GraphRAGError(
@@ -121,6 +140,19 @@ def check_version(cursor: Cursor) -> bool:
             "UPDATE, or pg-graphrag install, updates them.",
         )
     return bool(has_extension)
+
+
+def check_policies(reader: Cursor, writer: Cursor) -> None:
+    """Raise 55000 where the source hides documents by what is the operator's own, and the target has nothing of that name."""
+    here, there = ([row[0] for row in cursor.execute(_OWN_POLICIES).fetchall()] for cursor in (reader, writer))
+    if missing := [name for name in here if name not in there]:
+        source, target = (cursor.connection.info.dbname for cursor in (reader, writer))
+        raise GraphRAGError(
+            f'database "{source}" has policies of its own that are not in force in "{target}": {", ".join(missing)}',
+            sqlstate="55000",
+            hint="Who may read is to be said there first: CREATE POLICY, of these names, and ALTER TABLE graphrag.documents"
+            " ENABLE ROW LEVEL SECURITY.",
+        )
 
 
 def _check_empty(writer: Cursor) -> None:

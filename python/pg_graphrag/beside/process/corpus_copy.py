@@ -16,13 +16,14 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb
 
-from pg_graphrag.beside.process.copying import RELATIONS, Cursor, check_version, copy_rows, qualified
+from pg_graphrag.beside.process.copying import RELATIONS, Cursor, check_policies, check_version, copy_rows, qualified
 from pg_graphrag.beside.process.found_corpus import FoundCorpus, Relations, bounds, edge_ends, int64s
 from pg_graphrag.beside.process.host import process_of
 from pg_graphrag.beside.process.numbers import ITEMS, Renumbering
 from pg_graphrag.beside.process.routines import dumped
 from pg_graphrag.beside.process.schema import check_owner
 from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.operate.admin.corpus_changes import check_name
 
 # Made by steps of their own, or not at all: attachments are triggers on the application's tables, a batch at an endpoint is
 # read by who sent it, and revisions are the database's.
@@ -88,9 +89,9 @@ def copy_corpus(
     Raises
     ------
     GraphRAGError
-        42704 for a corpus or provider that there is not; 42710 where the target has a corpus of that name, or a provider of the
-        same name with another definition; 55000 for attached rows; 58P01, 42501 as `copying.copy`; XX001 where the copy is
-        not what the source has. The target is as it was then.
+        42704 for a corpus, history or provider that there is not; 22023 for what cannot be a name; 42710 where the target has
+        a corpus of that name, or a provider of the same name with another definition; 55000 for attached rows and missing
+        policies; 58P01, 42501 as `copying.copy`; XX001 where the copy is not what the source has. The target is as it was then.
     psycopg.Error
         Others of the servers.
     """
@@ -105,7 +106,11 @@ def copy_corpus(
             _prepare(reader)
             reader.execute("SET LOCAL row_security = off")
             source_has_extension = check_version(reader)
+            check_policies(reader, writer)
             found = FoundCorpus.read(reader, name)
+            for given in (new_name, history_name):
+                if given is not None:
+                    check_name(given)
             names = found.names(new_name, history_name)
             _check_names(writer, names)
             chosen = _choose_providers(reader, writer, found, providers or {})
@@ -211,6 +216,12 @@ def _choose_providers(reader: Cursor, writer: Cursor, found: FoundCorpus, given:
         space[2] for space in found.spaces
     }
     here = {row[0]: row[1:] for row in reader.execute(_PROVIDERS, [sorted(used)]).fetchall()}
+    if unknown := sorted(given.keys() - here.keys()):
+        raise GraphRAGError(
+            f'corpus "{found.corpora[0]["name"]}" names no provider "{unknown[0]}"',
+            sqlstate="42704",
+            hint=f"It names {', '.join(here)}." if here else "It names none: leave out --provider.",
+        )
     chosen = {name: given.get(name, name) for name in here}
     there = {row[0]: row[1:] for row in writer.execute(_PROVIDERS, [sorted(chosen.values())]).fetchall()}
     for name, (definition, kind, base_url, options, has_key) in here.items():

@@ -66,9 +66,15 @@ class FoundCorpus:
         return next(str(row["name"]) for row in self.corpora if row["id"] == number)
 
     def names(self, new_name: str | None, history_name: str | None) -> dict[int, str]:
-        """Return what each is called in the copy, by number."""
+        """Return what each is called in the copy, by number; 42704 for a name of a history that there is not."""
+        if history_name is not None and len(self.corpora) < 2:
+            raise GraphRAGError(
+                f'corpus "{self.corpora[0]["name"]}" has no history that could be called "{history_name}"',
+                sqlstate="42704",
+                hint="Leave out --history-as.",
+            )
         given = (new_name, history_name)
-        return {row["id"]: new or row["name"] for row, new in zip(self.corpora, given, strict=False)}
+        return {row["id"]: row["name"] if new is None else new for row, new in zip(self.corpora, given, strict=False)}
 
     def condition(self, table: str, columns: list[str]) -> str:
         """Return SQL of which rows `x` of a table are of it."""

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError, not_built
 
 # What extension/plain_schema.py makes of ``sql/``.
 PLAIN = Path(__file__).with_name("plain")
@@ -76,11 +76,7 @@ def made_by_build(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise GraphRAGError(
-            f"this installation lacks {path}, which a build makes",
-            sqlstate="58P01",
-            hint="Install the package with pip; in a checkout: PYTHONPATH=python python -m extension.plain_schema (pglast).",
-        ) from error
+        raise not_built(path, "plain_schema") from error
 
 
 def _routine(fields: dict[str, Any]) -> Routine:

@@ -13,11 +13,13 @@ from pg_graphrag.server.corpus.corpora import Corpus, find
 from pg_graphrag.server.corpus.options import PINNED, Options, changed_options, parse, reindexes
 from pg_graphrag.server.queue import queue, queue_refresh, requeue_documents
 
+# As the table has it.
+_NAME_BYTES = 200
+
 
 def create(db: Database, name: str | None, options: str | None) -> int:
     """Make a corpus and pin its tokenizer; return its number."""
-    if not name:
-        raise GraphRAGError("a corpus needs a name", hint="Give a non-empty name of at most 200 bytes.")
+    name = check_name(name)
     parsed = parse(_read(options))
     _check_providers(db, parsed)
     from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
@@ -36,6 +38,16 @@ def create(db: Database, name: str | None, options: str | None) -> int:
             hint="Choose another name, or change its options: graphrag.alter_corpus(name, options).",
         )
     return int(row[0]["id"])
+
+
+def check_name(name: str | None) -> str:
+    """Return what a corpus may be called; 22023 for none, and for one that is too long."""
+    hint = f"Give a non-empty name of at most {_NAME_BYTES} bytes."
+    if not name:
+        raise GraphRAGError("a corpus needs a name", hint=hint)
+    if (length := len(name.encode("utf-8", "surrogateescape"))) > _NAME_BYTES:
+        raise GraphRAGError(f'the name of a corpus, "{name[:40]}…", has {length} bytes', hint=hint)
+    return name
 
 
 def clone(db: Database, name: str | None, new_name: str | None, options: str | None) -> int:

@@ -87,7 +87,7 @@ class TesseractEngine:
                 # English beside another script may take words of it for its own.
                 best = max(best, self._read(data, self._languages(script)), key=confidence_of)
             # Of few letters a script is guessed wrong, or not at all.
-            is_guess = not script or sum(len(line.text) for line in best) < _FEW_LETTERS
+            is_guess = script not in _OF_SCRIPT or sum(len(line.text) for line in best) < _FEW_LETTERS
             for other in (name for name in _OF_SCRIPT if is_guess and name != script):
                 if best and confidence_of(best) < _UNSURE:
                     best = max(best, self._read(data, self._languages(other)), key=confidence_of)

@@ -28,6 +28,11 @@ def warning(path: Path, content: bytes | str) -> str:
     return item.reason
 
 
+def reasons(path: Path, content: bytes | str) -> list[str]:
+    """Return all warnings of a file."""
+    return [item.reason for item in read(write(path, content), path.name) if isinstance(item, ReadWarning)]
+
+
 def word(body: str) -> str:
     text = "<w:p><w:r><w:t>The text.</w:t></w:r></w:p>"
     return f'<w:document xmlns:w="{_W}" xmlns:r="{_R}" xmlns:a="{_A}"><w:body>{text}{body}</w:body></w:document>'
@@ -84,6 +89,12 @@ def test_films_and_sounds_of_slides_are_counted(tmp_path: Path) -> None:
         ("<video src=a.mp4></video><audio><source src=b.mp3></audio>", "1 × sound, 1 × video"),
         ("<iframe src=b.html></iframe><iframe src=c.html width=1></iframe>", "1 × page in a frame"),
         ("<object data=a.pdf></object>", "1 × embedded file"),
+        ("<object data=a.svg><embed src=a.svg></object><object><embed src=b.swf></object>", "2 × embedded file"),
+        ("<iframe src=b.html></iframe><iframe src=c.html style='display: none'></iframe>", "1 × page in a frame"),
+        ("<video src=a.mp4></video><div style='display:none'><iframe src=b.html></iframe></div>", "1 × video"),
+        ("<body style='visibility: hidden'><video src=a.mp4></video>", "1 × video"),
+        ("<video src=a.mp4></video><p hidden><iframe src=b.html></iframe></p>", "1 × video"),
+        ("<video src=a.mp4></video><noscript><iframe src=b.html height=0></iframe></noscript>", "1 × video"),
         ("<svg><text>Pump of hall 7</text></svg><svg><path/></svg>", "1 × drawing with text (svg)"),
         ("<img class=latex src=a.png>", "1 × formula that is a picture without a text"),
     ],
@@ -122,10 +133,22 @@ def test_encrypted_mail_says_so(tmp_path: Path) -> None:
     mail = message("-----BEGIN PGP MESSAGE-----\n\nhQEMA\n-----END PGP MESSAGE-----\n")
     assert warning(tmp_path / "a.eml", mail) == "left out: 1 × encrypted text: save the message decrypted"
     sealed = b"From: a@example.org\nSubject: Plan\nContent-Type: application/pkcs7-mime; name=smime.p7m\n\nMIIB\n"
-    reasons = [
-        item.reason for item in read(write(tmp_path / "b.eml", sealed), "b.eml") if isinstance(item, ReadWarning)
-    ]
-    assert "left out: 1 × encrypted text: save the message decrypted" in reasons
+    assert "left out: 1 × encrypted text: save the message decrypted" in reasons(tmp_path / "b.eml", sealed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "left_out"),
+    [
+        ("enveloped-data", "left out: 1 × encrypted text: save the message decrypted"),
+        ("authEnveloped-data", "left out: 1 × encrypted text: save the message decrypted"),
+        ("signed-data", "left out: 1 × text packed by S/MIME, signed or compressed: save the message without it"),
+        ("certs-only", None),
+    ],
+)
+def test_signed_mail_is_not_called_encrypted(tmp_path: Path, kind: str, left_out: str | None) -> None:
+    sealed = f"From: a@example.org\nContent-Type: application/pkcs7-mime; smime-type={kind}; name=smime.p7m\n\nMIIB\n"
+    said = [reason for reason in reasons(tmp_path / "a.eml", sealed) if reason.startswith("left out")]
+    assert said == ([left_out] if left_out else [])
 
 
 @pytest.mark.parametrize(
@@ -139,6 +162,30 @@ def test_encrypted_mail_says_so(tmp_path: Path) -> None:
 )
 def test_files_that_a_text_includes_are_named(tmp_path: Path, name: str, text: str) -> None:
     assert warning(tmp_path / name, text) == "left out: 1 × file that it includes (two): ingest it, too"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "included"),
+    [
+        (
+            "a.tex",
+            "\\begin{document}Text.\\begin{verbatim}\\input{one}\\end{verbatim}\\verb|\\input{two}|\\end{document}",
+            None,
+        ),
+        ("b.tex", "\\begin{document}\\newcommand{\\part}[1]{\\input{#1}}Text.\\input{one}\\end{document}", "one"),
+        ("a.rst", "Text.\n\n.. include:: <isonum.txt>\n\n.. code-block:: rst\n\n   .. include:: one\n", None),
+        ("b.rst", ".. note::\n\n   Text.\n\n   .. include:: one two.rst\n", "one two.rst"),
+        ("a.adoc", "= Book\n\nText.\n\n////\ninclude::one[]\n////\n\n----\n\\include::two[]\n----\n", None),
+        # It is read within code, too.
+        ("b.adoc", "= Book\n\nText.\n\n----\ninclude::Pump.java[]\n----\n", "Pump.java"),
+        ("a.org", "* Text\n\n#+begin_example\n#+include: one\n#+end_example\n", None),
+        ("b.org", '* Text\n\n#+INCLUDE: "one two.org" :lines "1-9"\n', "one two.org"),
+        ("c.rst", f"Text.\n\n.. include:: {'a' * 90}\n", f"{'a' * 59}…"),
+    ],
+)
+def test_only_files_that_are_included_are_named(tmp_path: Path, name: str, text: str, included: str | None) -> None:
+    said = [f"left out: 1 × file that it includes ({included}): ingest it, too"] if included else []
+    assert reasons(tmp_path / name, text) == said
 
 
 def test_objects_in_rich_text_are_counted(tmp_path: Path) -> None:
@@ -162,3 +209,10 @@ def test_pages_of_pdf_with_formulas_are_named(tmp_path: Path) -> None:
     assert warning(tmp_path / "a.pdf", data) == (
         "formulas on page 2 are their signs alone, without scripts, fractions and roots"
     )
+
+
+def test_arrows_of_wrapped_code_are_no_formula(tmp_path: Path) -> None:
+    arrow, wrapped = (82.0, 700.0, "F2", 11.0, ">"), (90.0, 700.0, "F3", 11.0, "limit=20, rest > 3")
+    data = pdf([[(72.0, 720.0, "F3", 11.0, "total = take("), arrow, wrapped]])
+    data = data.replace(b"/Helvetica-Bold", b"/ABCDEF+CMSY10X")
+    assert reasons(tmp_path / "a.pdf", data) == []

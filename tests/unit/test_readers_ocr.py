@@ -199,6 +199,30 @@ def test_tesseract_takes_the_languages_and_the_layout_that_it_is_surest_of(
     assert [item.content.strip() for item in items if isinstance(item, Document)] == ([text] if text else [])
 
 
+@pytest.mark.parametrize(
+    ("script", "letters", "seconds", "runs"),
+    [
+        ("Latin", "word" * 20, 120, 2),
+        ("Latin", "word", 120, 16),
+        # Not one that it reads: Greek out of focus is taken for it.
+        ("Fraktur", "word" * 20, 120, 17),
+        ("Latin", "word", 2, 3),
+    ],
+)
+def test_an_unsure_page_costs_few_readings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, letters: str, seconds: int, runs: int
+) -> None:
+    table = f"{HEADS}\\n5\\t1\\t1\\t1\\t1\\t1\\t9\\t9\\t40\\t{letters}\\n".replace("\t", "\\t")
+    program = f"""echo run >> {tmp_path}/runs; test "$6" = 0 && echo "Script: {script}" && exit
+    case "$8" in eng) ;; *) test {seconds} = 120 || exec sleep 9;; esac; printf '{table}'"""
+    languages = ("osd", "eng", *(names.split()[0] for names in tesseract._OF_SCRIPT.values()))
+    fake_tesseract(tmp_path, program, monkeypatch, languages)
+    monkeypatch.setattr(tesseract, "_SECONDS", seconds)
+    (found,) = tesseract.TesseractEngine(1).lines(Image.new("L", (90, 90)))
+    assert found.text == letters
+    assert len((tmp_path / "runs").read_text().split()) == runs
+
+
 def test_a_page_that_lies_on_its_side_is_turned_for_tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = r"'Rotate: 90\nOrientation confidence: 9.0\nScript: Latin\n'"
     fake_tesseract(

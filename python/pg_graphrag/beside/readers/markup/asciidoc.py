@@ -9,7 +9,7 @@ from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.tables import table_text
 from pg_graphrag.ground.document import Document
 
-_INCLUDED = re.compile(r"^include::([^\[\n]{1,200})\[", re.MULTILINE)
+_INCLUDED = re.compile(r"include::([^\[\n]{1,1000})\[")
 _HEADING = re.compile(r"(?P<marks>={1,6}|#{1,6})[ \t]+(?P<text>\S[^\n]*)")
 _UNDERLINES = "=-~^+"
 # An underline may be so much shorter or longer than its title.
@@ -83,10 +83,9 @@ _VALUES = {
 def read_asciidoc(source: Source) -> Iterator[Document]:
     """Read an AsciiDoc file as one document, titled by its first heading, else its name."""
     facts = Facts()
-    decoded = decode(source.read(), source)
-    text = _Text(decoded.expandtabs(4), facts)
+    text = _Text(decode(source.read(), source).expandtabs(4), facts)
     content = text.markdown()
-    note_included(source, _INCLUDED.findall(decoded))
+    note_included(source, text.included)
     yield source.document(content, "text/asciidoc", text.title, facts)
 
 
@@ -129,6 +128,7 @@ class _Text(MarkdownLines):
         elif (match := _BLOCK_ATTRIBUTES.fullmatch(line)) and not self._is_in_text():
             self._block_attributes(match["text"])
         elif line.startswith("//") or _DIRECTIVE.fullmatch(line):
+            self._include([line])
             self._place += 1
         elif line == "+":
             self.add("")
@@ -258,6 +258,8 @@ class _Text(MarkdownLines):
             return
         lines = self._lines[start:end]
         self._place = len(self._lines) if end is None else end + 1
+        if sign != "/":
+            self._include(lines)
         if is_code:
             self._code(lines, delimiter.strip("`") if sign == "`" else "")
         elif sign == "|":
@@ -267,6 +269,10 @@ class _Text(MarkdownLines):
         elif style in ("stem", "latexmath", "asciimath"):
             self.add("", "$$", *lines, "$$", "")
         self._style, self._columns = [], 0
+
+    def _include(self, lines: list[str]) -> None:
+        """Note what lines include; in a block of code they do, too."""
+        self.included += [match[1] for match in map(_INCLUDED.match, lines) if match]
 
     def _indented(self) -> None:
         start = self._place

@@ -10,7 +10,7 @@ from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.tables import table_text
 from pg_graphrag.ground.document import Document
 
-_INCLUDED = re.compile(r"\\(?:input|include|subfile)\{([^{}\n]{1,200})\}")
+_INCLUDED = re.compile(r"\\(?:input|include|subfile)\{([^{}\n#]{1,1000})\}")
 _COMMENT = re.compile(r"^[ \t]*%[^\n]*\n|(?:(?<!\\)|(?<=[^\\]\\\\))%[^\n]*(?:\n[ \t]*(?=\S))?", re.MULTILINE)
 _BEGIN = "\\begin{document}"
 _VERBATIM = frozenset("verbatim verbatim* Verbatim lstlisting minted alltt BVerbatim code".split())
@@ -101,8 +101,8 @@ def read_latex(source: Source) -> Iterator[Document]:
     head = _COMMENT.sub("", head)
     body = text if begin < 0 else text[begin + len(_BEGIN) :].partition("\\end{document}")[0]
     names = _names(text)
-    note_included(source, _INCLUDED.findall(_COMMENT.sub("", body)))
     reading = _Text(body, names)
+    note_included(source, reading.included())
     content = reading.markdown()
     facts = Facts(author=_argument(head, "author", names), published=as_time(_argument(head, "date", names)))
     yield source.document(content, "text/x-tex", _argument(head, "title", names) or reading.title, facts)
@@ -180,6 +180,10 @@ class _Text:
         self._environments: list[tuple[str, int]] = []
         self._open_tables = 0
         self._is_in_heading = False
+
+    def included(self) -> list[str]:
+        """Return the files that it includes."""
+        return _INCLUDED.findall(self._text)
 
     def markdown(self) -> str:
         """Return the text as Markdown."""

@@ -13,8 +13,8 @@ _DAY = re.compile(r"(\d{1,2})[ -]([A-Za-z]{3})[a-z]{0,6}[ -](\d{4})")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _MAX_LEVEL = 6
 _MOST_LINES = 200
-# Files that a warning names; those that hold no text: settings of a whole book.
-_MOST_NAMED = 5
+# Files that a warning names, and characters of a name; files that hold no text: settings of a whole book.
+_MOST_NAMED, _LONGEST_NAME = 5, 60
 _SETTINGS = re.compile(r"(?i)(?:.*/)?(?:_.*|.*(?:attributes|settings|preamble|macros|header).*)")
 
 
@@ -23,6 +23,8 @@ class MarkdownLines:
 
     def __init__(self) -> None:
         self._written: list[str] = []
+        # Files that the text includes.
+        self.included: list[str] = []
         self.title: str | None = None
 
     def add(self, *lines: str) -> None:
@@ -112,5 +114,8 @@ def note_included(source: Source, names: Iterable[str]) -> None:
     names = [name for name in dict.fromkeys(map(str.strip, names)) if name and not _SETTINGS.fullmatch(name)]
     if names:
         more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-        what = f"file that it includes ({', '.join(names[:_MOST_NAMED])}{more}): ingest it, too"
+        named = (
+            name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in names[:_MOST_NAMED]
+        )
+        what = f"file that it includes ({', '.join(named)}{more}): ingest it, too"
         source.left_out[what] += len(names)

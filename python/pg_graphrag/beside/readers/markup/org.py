@@ -9,7 +9,7 @@ from pg_graphrag.beside.readers.markup.lines import MarkdownLines, note_included
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.ground.document import Document
 
-_INCLUDED = re.compile(r"^#\+include:[ \t]*\"?([^\"\s]{1,200})", re.MULTILINE | re.IGNORECASE)
+_INCLUDED = re.compile(r"\"(?P<quoted>[^\"\n]{1,1000})\"|(?P<bare>\S{1,1000})")
 _HEADING = re.compile(r"(?P<marks>\*{1,30})[ \t]+(?P<text>\S[^\n]*)")
 _TODO = re.compile(
     r"(?:(?:TODO|DONE|NEXT|WAITING|HOLD|CANCELL?ED|STARTED|COMMENT)[ \t]+)?(?:\[#[A-Z0-9]\][ \t]+)?(?=\S)"
@@ -53,9 +53,9 @@ def read_org(source: Source) -> Iterator[Document]:
     """Read an Org file as one document, titled by ``#+TITLE``, else its first heading, else its name."""
     facts = Facts()
     decoded = decode(source.read(), source)
-    note_included(source, _INCLUDED.findall(decoded))
     text = _Text(_LINK.sub(r"\1", decoded).expandtabs(8).split("\n"), facts)
     content = text.markdown()
+    note_included(source, text.included)
     title = facts.others.pop("title", None)
     yield source.document(content, "text/org", title or text.title, facts)
 
@@ -141,6 +141,8 @@ class _Text(MarkdownLines):
             self._facts.published = as_time(date[1]) if date else None
         elif name == "language":
             self._facts.language = value
+        elif name == "include":
+            self.included += [match["quoted"] or match["bare"] for match in [_INCLUDED.match(value)] if match]
         elif name == "caption":
             self.add("", replaced(value, _INLINE), "")
         elif name in ("title", "subtitle", "description", "keywords") and value:

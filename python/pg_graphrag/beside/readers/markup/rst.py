@@ -16,7 +16,6 @@ from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.tables import table_text
 from pg_graphrag.ground.document import Document
 
-_INCLUDED = re.compile(r"^\.\. include::[ \t]+(\S{1,200})", re.MULTILINE)
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}[ \t]*")
 _FIELD = re.compile(r":(?P<name>[A-Za-z][\w -]{0,40}):[ \t]*(?P<value>[^\n]*)")
 _DIRECTIVE = re.compile(
@@ -60,7 +59,7 @@ def read_rst(source: Source) -> Iterator[Document]:
     stated = take_fields(facts, fields)
     text = _Text(lines[count:], facts)
     content = text.markdown()
-    note_included(source, _INCLUDED.findall("\n".join(lines)))
+    note_included(source, text.included)
     yield source.document(content, "text/x-rst", stated or text.title, facts)
 
 
@@ -150,13 +149,17 @@ class _Text(MarkdownLines):
             del block[0]
         while block and not block[0].strip():
             del block[0]
+        # In <> is a file of the processor's own: characters by name.
+        if name == "include" and not argument.startswith("<"):
+            self.included.append(argument)
         if name in _SILENT:
             return
         if name in _CODE or self._depth == _MAX_DEPTH:
             self.code(block, argument.split(" ")[0])
             return
-        inner = _Text([argument, "", *block] if argument else block, Facts(), self._depth + 1).markdown()
-        self.add("", *inner.split("\n"))
+        inner = _Text([argument, "", *block] if argument else block, Facts(), self._depth + 1)
+        self.add("", *inner.markdown().split("\n"))
+        self.included += inner.included
 
     def _block(self, indent: int) -> list[str]:
         """Take the lines that are indented by more, without what they share of it."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
-from email.message import EmailMessage, MIMEPart
+from email.message import EmailMessage, Message, MIMEPart
 from email.utils import parsedate_to_datetime
 from mimetypes import guess_extension
 
@@ -18,7 +18,9 @@ from pg_graphrag.ground.document import Document
 # What comes before each message of a mailbox, and how writers keep such a line of a text apart (RFC 4155).
 _FROM_LINE = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
 _QUOTED_FROM = re.compile(rb"^>(?=>*From )", re.MULTILINE)
-_ENCRYPTED = frozenset(("application/pkcs7-mime", "application/x-pkcs7-mime", "multipart/encrypted"))
+_PACKED = frozenset(("application/pkcs7-mime", "application/x-pkcs7-mime", "multipart/encrypted"))
+# Kinds of S/MIME (RFC 8551) that are not encrypted; without a kind it mostly is.
+_IN_CLEAR, _NO_TEXT = ("signed-data", "compressed-data"), "certs-only"
 _PGP = "-----BEGIN PGP MESSAGE-----"
 _SIGNATURE = re.compile(r"^-- \n.*\Z", re.MULTILINE | re.DOTALL)
 _FLOWED = re.compile(r"(?<=[^ \n]) \n(?![>\n ])")
@@ -34,7 +36,11 @@ def read_eml(source: Source) -> Iterator[Item]:
         if lost := sum(text.count("\ufffd") for text in (subject or "", *facts.others.values())):
             source.damage.note(lost, message.get_content_charset() or "utf-8", None)
         content = _body(message, source)
-        encrypted = sum(part.get_content_type() in _ENCRYPTED for part in message.walk())
+        packed = [_kind(part) for part in message.walk() if part.get_content_type() in _PACKED]
+        in_clear = sum(map(packed.count, _IN_CLEAR))
+        encrypted = len(packed) - in_clear - packed.count(_NO_TEXT)
+        if in_clear:
+            source.left_out["text packed by S/MIME, signed or compressed: save the message without it"] += in_clear
         if encrypted or content.lstrip().startswith(_PGP):
             source.left_out["encrypted text: save the message decrypted"] += max(encrypted, 1)
         attachments = list(own_names(list(_attachments(message))))
@@ -111,6 +117,10 @@ def _body(message: EmailMessage, source: Source) -> str:
     if part.get_param("format") == "flowed":
         text = _FLOWED.sub(" ", text)
     return _SIGNATURE.sub("", text).strip() + "\n"
+
+
+def _kind(part: Message) -> str:
+    return str(part.get_param("smime-type", "")).lower()
 
 
 def _main_part(message: EmailMessage) -> MIMEPart | None:

@@ -20,7 +20,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 if TYPE_CHECKING:
     from PIL import Image
 
-# What to do for scripts that an engine does not read.
+# What to do about scripts that an engine does not read.
 _OTHER_SCRIPTS = {
     "rapidocr": "for scripts other than Latin, Chinese and Japanese, take --ocr-engine tesseract",
     "tesseract": "where Tesseract lacks the language, install it (tesseract-ocr-rus for Russian)",
@@ -130,8 +130,8 @@ def unsure_text(source: Source, what: str, by_number: Mapping[int, Recognised]) 
         reasons.append(f"{numbers_text(what, list(failed))} cannot be recognised: {next(iter(failed.values()))}")
     if unread := [number for number, item in named.items() if item.is_other_script]:
         reasons.append(
-            f"{numbers_text(what, unread)} {'are' if len(unread) > 1 else 'is'} in a script that rapidocr does not read (it "
-            "reads Latin letters, Chinese and Japanese): take --ocr-engine tesseract"
+            f"{numbers_text(what, unread)} {'are' if len(unread) > 1 else 'is'} in a script that rapidocr does not read: "
+            f"{_OTHER_SCRIPTS['rapidocr']}"
         )
     if unsure := {
         number: item.confidence for number, item in named.items() if not item.error and not item.is_other_script

@@ -5,9 +5,11 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from io import BytesIO
 from itertools import pairwise
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from pg_graphrag.beside.readers.ocr.lines import RecognisedLine, confidence_of
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _PROGRAM = "tesseract"
-_SECONDS = 300
+# For all readings of a page: fewer than a page may take in all.
+_SECONDS = 120
 # Languages of a script; English, or the first of these that is installed, is read beside another script.
 _OF_SCRIPT = {
     "Arabic": "ara fas urd",
@@ -40,8 +43,10 @@ _OF_SCRIPT = {
 _NAMES = {"Hangul": "Korean"}
 _LATIN = "Latin"
 _LATIN_LETTER = re.compile("[A-Za-z]")
-# Below this confidence other scripts are tried; how sure Tesseract must be that a page is turned.
-_UNSURE, _SURE_OF_TURN = 0.85, 2.0
+# Below this confidence other scripts are tried, where none was seen on a page, or fewer letters than these were read.
+_UNSURE, _FEW_LETTERS = 0.85, 50
+# How sure Tesseract must be that a page is turned.
+_SURE_OF_TURN = 2.0
 # Scripts whose letters Tesseract takes for words, and how wide a gap, in heights of the line, is one all the same.
 _BY_LETTER = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 _BLANK = 0.3
@@ -64,9 +69,11 @@ class TesseractEngine:
     def __init__(self, threads: int):
         self._threads = threads
         self._installed = languages()
+        self._end = 0.0  # of the time for the page at hand
 
     def lines(self, image: "Image.Image") -> list[RecognisedLine]:
         """Return the lines of a picture, as of one that stands upright."""
+        self._end = monotonic() + _SECONDS
         image = image.convert("L")
         script, turn = self._seen(image)
         if turn:
@@ -74,13 +81,16 @@ class TesseractEngine:
         data = _png(image)
         likely = [*self._languages(script), *self._languages(_LATIN)[:1]]
         best = self._read(data, likely or [name for name in self._installed if name != "osd"])
-        if script != _LATIN and any(map(_LATIN_LETTER.search, (line.text for line in best))):
-            # English beside another script may take words of it for its own.
-            best = max(best, self._read(data, self._languages(script)), key=confidence_of)
-        # Of few letters a script is guessed wrong, or not at all.
-        for other in (name for name in _OF_SCRIPT if name != script):
-            if best and confidence_of(best) < _UNSURE:
-                best = max(best, self._read(data, self._languages(other)), key=confidence_of)
+        # When the time is over, what was read counts.
+        with suppress(subprocess.TimeoutExpired):
+            if script != _LATIN and any(map(_LATIN_LETTER.search, (line.text for line in best))):
+                # English beside another script may take words of it for its own.
+                best = max(best, self._read(data, self._languages(script)), key=confidence_of)
+            # Of few letters a script is guessed wrong, or not at all.
+            is_guess = script not in _OF_SCRIPT or sum(len(line.text) for line in best) < _FEW_LETTERS
+            for other in (name for name in _OF_SCRIPT if is_guess and name != script):
+                if best and confidence_of(best) < _UNSURE:
+                    best = max(best, self._read(data, self._languages(other)), key=confidence_of)
         return best
 
     def _seen(self, image: "Image.Image") -> tuple[str, int]:
@@ -116,7 +126,7 @@ class TesseractEngine:
             [_PROGRAM, "-", "-", "--dpi", "300", *options],
             input=data,
             capture_output=True,
-            timeout=_SECONDS,
+            timeout=max(0.0, self._end - monotonic()),
             check=False,
             env={**os.environ, "OMP_THREAD_LIMIT": str(self._threads)},
         )

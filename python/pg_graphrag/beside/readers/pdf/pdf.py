@@ -46,7 +46,7 @@ _MATH_FONT = re.compile(r"(?i)cm(?:sy|mi|ex|bsy|mib)|ms[ab]m|math|symbol|wasy")
 _FORMULA_FONT = re.compile(
     r"(?i)cm(?:mi|sy|ex|mib|bsy)\d|(?:cambria|stix\w{0,3}|xits|modern|asana|fira|tex ?gyre\w{0,9})[- ]?math|[rtp]xmi"
 )
-_FORMULA_SIGN = re.compile("[=<>≈≠≤≥±×∑∏∫√∈∞→∂∇]")
+_FORMULA_SIGN = re.compile("[=<>≈≠≤≥±×∑∏∫√∈∞∂∇]")
 _BOLD_FONT = re.compile(r"(?i)bold|black|heavy|demi|cmbx|sfbx|cmssbx")
 _CJK = "\u3001-\u30ff\u3400-\u9fff\uff00-\uffef"
 _CJK_SPACE, _CJK_PAIR = re.compile(f"(?<=[{_CJK}]) (?=[{_CJK}])"), re.compile(f"[{_CJK}](?=[{_CJK}])")
@@ -102,13 +102,10 @@ def read_pdf(source: Source) -> Iterator[Item]:
         unreadable: list[int] = []
         pictures: list[int] = []
         cut: list[int] = []
-        formulas: list[int] = []
         for number in range(len(pdf)):
             page, has_objects, is_cut = _page(pdf, number, source.left_out)
             if is_cut:
                 cut.append(number + 1)
-            if any(map(_has_formula, (line for block in page or () for line in block.lines))):
-                formulas.append(number + 1)
             if page is None:
                 unreadable.append(number + 1)
             elif not page and has_objects:
@@ -160,7 +157,11 @@ def read_pdf(source: Source) -> Iterator[Item]:
         yield source.warning(
             f"more than {MAX_CHARACTERS:,} characters on {numbers_text('page', cut)}: the rest is left out"
         )
-    if formulas:
+    if formulas := [
+        number
+        for number, page in enumerate(pages, 1)
+        if any(_has_formula(line) for block in page for line in block.lines)
+    ]:
         yield source.warning(
             f"formulas on {numbers_text('page', formulas)} are their signs alone, without scripts, fractions and roots"
         )
@@ -234,6 +235,8 @@ def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence
             is_code = is_code and (last == first or _style(handle, last)[0])
             turns = (_turn(handle, first) - turns_of_page) % 4
             is_formula = text[0] not in DOTS + "∗" and _FORMULA_FONT.search(_font(handle, first)[0]) is not None
+            # Code that goes on behind the arrow of a wrapped line is none.
+            is_formula = is_formula and not _style(handle, last)[0]
             segments.append(
                 Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold, turns, is_formula, follows)
             )

@@ -38,7 +38,7 @@ _DROPPED = (
     | frozenset(("rp", "rt", "rtc"))
 )  # fmt: skip
 _SHADOW_ROOT = frozenset(("shadowrootmode", "shadowroot"))
-# What is shown and is no text, by its element; sizes of what counts who reads; letters of a drawing that says something.
+# What is shown and is no text, by its element.
 _UNREAD = {
     "audio": "sound",
     "embed": "embedded file",
@@ -46,7 +46,10 @@ _UNREAD = {
     "object": "embedded file",
     "video": "video",
 }
-_UNSEEN = ("0", "1", "0px", "1px")
+# Frames of these sizes are there to count visits.
+_UNSEEN = frozenset(("0", "1", "0px", "1px"))
+_UNSEEN_STYLE = re.compile(r"\b(?:display\s?:\s?none|visibility\s?:\s?hidden)\b", re.IGNORECASE)
+# A drawing with fewer letters is an icon.
 _LETTERS_OF_A_DRAWING = 10
 _FORMULA = "formula that is a picture without a text"
 _FORMULA_CLASS = re.compile(
@@ -209,15 +212,26 @@ def main_text(page: HtmlElement | None, marks: Marks | None = None) -> str:
 def unread_of(page: HtmlElement | None) -> Counter[str]:
     """Return {what in words: number} of what the main part of a page shows that is no text of it."""
     unread: Counter[str] = Counter()
-    for element in () if page is None else _main(page).iter(*_UNREAD, "img", "svg"):
-        if element.tag == "img":
+    if page is None:
+        return unread
+    main = _main(page)
+    walk = etree.iterwalk(main, events=("start",))
+    for _, element in walk:
+        # Some scripts show all of a page when it is loaded.
+        if element is not main and ("hidden" in element.attrib or _UNSEEN_STYLE.search(element.get("style", ""))):
+            walk.skip_subtree()
+        elif element.tag == "img":
             unread[_FORMULA] += _is_formula(element) and not element.get("alt", "").strip()
         elif element.tag == "svg":
+            walk.skip_subtree()
             letters = sum(len("".join(text.itertext()).strip()) for text in element.iter("text"))
             unread["drawing with text (svg)"] += letters >= _LETTERS_OF_A_DRAWING
-        elif element.get("src") or element.get("data") or element.find("source") is not None:
-            is_seen = element.get("width", "") not in _UNSEEN and "hidden" not in element.attrib
-            unread[_UNREAD[element.tag]] += is_seen
+        elif element.tag in _UNREAD and (
+            element.get("src") or element.get("data") or element.find("source") is not None
+        ):
+            # What stands within is shown in its place, where it cannot be.
+            walk.skip_subtree()
+            unread[_UNREAD[element.tag]] += not {element.get("width"), element.get("height")} & _UNSEEN
     return +unread
 
 

@@ -34,7 +34,7 @@ def test_what_the_tagger_does_not_call_a_name_needs_more_than_a_capital() -> Non
 
 def test_a_term_is_asked_for_more_where_a_document_says_more_than_two_sentences() -> None:
     text = "The Kestrel engine burns methane."
-    methane = usage(text, "methane", is_name=False, scores=[1.2])
+    methane = usage(text, "methane", is_name=False, scores=[-0.5])
     assert [is_entity(methane, windows) for windows in (windows_of([text], 1), windows_of([9 * text], 1), 5, 60)] == [
         True,
         False,

@@ -295,3 +295,28 @@ def test_heads_at_the_top_of_each_page_are_no_running_head(tmp_path: Path) -> No
     ]
     text = content(tmp_path, *pages)
     assert text.count("| Name | Sum |") == 4
+
+
+def test_a_table_of_long_labels_and_narrow_numbers_is_no_column_of_prose(tmp_path: Path) -> None:
+    labels = (
+        "Revenue from sales of goods",
+        "Revenue from services to others",
+        "Cost of materials and supplies",
+        "Wages, salaries and pensions",
+        "Depreciation of plant and tools",
+        "Interest on loans and bonds paid",
+        "Taxes on income and on capital",
+        "Dividends to all shareholders",
+        "Changes of inventories of goods",
+        "Gains from sales of old plants",
+        "Losses from sales of currency",
+        "Net profit of the whole year",
+    )
+    cells = [(label, *(f"{n},{k + 10}5" for n in range(1, 5))) for k, label in enumerate(labels)]
+    runs = [
+        run
+        for n, texts in enumerate(cells)
+        for run in row(690 - 14 * n, *zip((72, 300, 360, 420, 480), texts, strict=True))
+    ]
+    text = content(tmp_path, runs)
+    assert "| Revenue from services to others | 1,115 | 2,115 | 3,115 | 4,115 |" in text

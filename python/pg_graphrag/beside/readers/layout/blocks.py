@@ -153,6 +153,7 @@ def _is_prose(sides: list[list[Segment]], x0: float, x1: float, em: float) -> bo
     if width < _LEAST_EMS * em or x1 - x0 < _LEAST_EMS * em:
         return False
     widths = [sum(segment.x1 - segment.x0 for segment in segments) for segments in sides]
-    # Beside a picture lines are shorter, one as the other.
-    room = [max(_LEAST_EMS * em, *widths[max(0, index - _NEAR) : index + _NEAR + 1]) for index in range(len(widths))]
+    # Beside a picture lines are shorter, one as the other. Gaps count: rows of a table have them at one place.
+    extents = [segments[-1].x1 - segments[0].x0 for segments in sides]
+    room = [max(_LEAST_EMS * em, *extents[max(0, index - _NEAR) : index + _NEAR + 1]) for index in range(len(extents))]
     return median(width / most for width, most in zip(widths, room, strict=True)) >= _FILLED

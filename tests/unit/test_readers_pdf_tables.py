@@ -320,3 +320,78 @@ def test_a_table_of_long_labels_and_narrow_numbers_is_no_column_of_prose(tmp_pat
     ]
     text = content(tmp_path, runs)
     assert "| Revenue from services to others | 1,115 | 2,115 | 3,115 | 4,115 |" in text
+
+
+def test_labels_that_no_lines_part_stand_each_in_its_row(tmp_path: Path) -> None:
+    cells = [
+        ("Cost", "Total", "Direct"),
+        ("Salaries", "1,314", "940"),
+        ("Travel", "94", "62"),
+        ("Rent", "120", "80"),
+        ("Supplies", "33", "21"),
+    ]
+    runs = [run for n, texts in enumerate(cells) for run in row(600 - 16 * n, *zip((75, 175, 255), texts, strict=True))]
+    drawn = ruled((72, 170, 250, 330), (612, 596, 532))
+    drawn += "".join(f"\n170 {596 - 16 * n} m 330 {596 - 16 * n} l S" for n in range(1, 4))
+    text = content(tmp_path, runs, drawn=drawn)
+    assert "| Salaries | 1,314 | 940 |\n| Travel | 94 | 62 |\n| Rent | 120 | 80 |\n| Supplies | 33 | 21 |" in text
+
+
+def test_heads_over_columns_are_joined_with_heads_alone(tmp_path: Path) -> None:
+    cells = [
+        [(75, "Item"), (175, "Amount")],
+        *([(75, n), (175, "USD"), (235, m)] for n, m in (("Rent", "500"), ("Power", "90"))),
+    ]
+    runs = [run for n, texts in enumerate(cells) for run in row(600 - 16 * n, *texts)]
+    drawn = ruled((72, 170, 290), (612, 596, 580, 564)) + "\n230 596 m 230 564 l S"
+    text = content(tmp_path, runs, drawn=drawn)
+    assert text.startswith("| Item | Amount |  |\n| --- | --- | --- |\n| Rent | USD | 500 |\n| Power | USD | 90 |")
+
+
+def test_heads_below_a_title_are_joined(tmp_path: Path) -> None:
+    runs = [
+        *row(616, (75, "Table 1: Sales")),
+        *row(600, (75, "Region"), (175, "2026")),
+        *row(584, (155, "Sold"), (215, "Kept")),
+        *row(568, (75, "North"), (155, "11"), (215, "12")),
+        *row(552, (75, "South"), (155, "13"), (215, "14")),
+    ]
+    drawn = "\n".join(f"72 {y} m 270 {y} l S" for y in (628, 612, 580, 564, 548))
+    drawn += "\n150 596 m 270 596 l S 72 628 m 72 548 l S 270 628 m 270 548 l S 150 612 m 150 548 l S"
+    drawn += "\n210 596 m 210 548 l S"
+    text = content(tmp_path, runs, drawn=drawn)
+    assert text.startswith(
+        "Table 1: Sales\n\n| Region | 2026 Sold | 2026 Kept |\n| --- | --- | --- |\n| North | 11 | 12 |"
+    )
+
+
+def test_a_row_of_a_title_amid_a_table_parts_it_not(tmp_path: Path) -> None:
+    names = [("Name", "Salary"), ("Part A: Sales",), ("Ada", "100"), ("Bob", "200"), ("Part B: Mill",), ("Eve", "500")]
+    ys = [612 - 16 * n for n in range(7)]
+    runs = [
+        run for y, texts in zip(ys, names, strict=False) for run in row(y - 12, *zip((75, 235), texts, strict=False))
+    ]
+    drawn = ruled((72, 290), ys)
+    drawn += "".join(f"\n230 {y} m 230 {y - 16} l S" for y, texts in zip(ys, names, strict=False) if len(texts) > 1)
+    text = content(tmp_path, runs, drawn=drawn)
+    assert text == (
+        "| Name | Salary |\n| --- | --- |\n| Part A: Sales |  |\n| Ada | 100 |\n| Bob | 200 |\n"
+        "| Part B: Mill |  |\n| Eve | 500 |\n\n\f"
+    )
+
+
+def test_a_long_cell_over_rows_stands_in_the_first_alone(tmp_path: Path) -> None:
+    remark = (
+        "Delivery of all parts is by road",
+        "unless the buyer says otherwise",
+        "in writing before the first of May",
+    )
+    runs = [run for n in range(6) for run in row(600 - 16 * n, (75, f"Part {n}"), (175, f"{n}7"))]
+    runs += [run for n, text in enumerate(remark) for run in row(580 - 13 * n, (275, text))]
+    drawn = "".join(f"72 {612 - 16 * n} m 270 {612 - 16 * n} l S\n" for n in range(7))
+    drawn += "72 612 m 480 612 l S 72 516 m 480 516 l S\n"
+    drawn += "\n".join(f"{x} 612 m {x} 516 l S" for x in (72, 170, 270, 480))
+    text = content(tmp_path, runs, drawn=drawn)
+    assert text.count("Delivery") == 1
+    assert f"| Part 0 | 07 | {' '.join(remark)} |" in text
+    assert "| Part 5 | 57 |  |" in text

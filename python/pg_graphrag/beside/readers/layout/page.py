@@ -111,6 +111,11 @@ DOTS = "•‣▪●◦○■□·\ue000-\uf8ff"
 TERMINAL = tuple(".!?:;。！？：；")
 
 
+def goes_on(first: str, second: str) -> bool:
+    """Whether a sentence goes on from one line to the next."""
+    return not first.endswith(TERMINAL) and second[:1].islower()
+
+
 def lines_of(segments: Sequence[Segment]) -> list[Line]:
     """Return segments as lines, top to bottom."""
     lines: list[Line] = []

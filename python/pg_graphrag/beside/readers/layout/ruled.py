@@ -1,21 +1,21 @@
 """Tables that are ruled: what stands between the lines that are drawn on a page is a cell."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import TypeAlias
 
-from pg_graphrag.beside.readers.layout.page import Row, Segment, lines_of
+from pg_graphrag.beside.readers.layout.page import Row, Segment, goes_on, lines_of
 from pg_graphrag.beside.readers.tables import is_of_numbers, joined_heads
 
 # A stretch of a line: where it runs, from, to.
 _Stretch: TypeAlias = tuple[float, float, float]
 # Points that lines which meet may lie apart; lines of a page beyond which they are a drawing; columns and rows of a table.
 _APART, _MAX_RULES, _MAX_CELLS = 3.0, 4_000, 5_000
-# Of a table: columns and rows with text, share of cells with text. Of boxes of prose: letters.
-_LEAST, _FILLED, _PROSE = 2, 0.2, 300
+# Of a table: columns and rows with text, share of cells with text. Letters: of boxes of prose; of a label of several rows.
+_LEAST, _FILLED, _PROSE, _LABEL = 2, 0.2, 300, 80
 # Rows between the lines of a table that has lines only about its heads, lines of text that are then rows.
 _FEW_BANDS, _LEAST_ROWS, _MOSTLY = 3, 3, 0.7
 
@@ -170,33 +170,40 @@ def _text_lines(segments: Sequence[Segment]) -> list[list[Segment]]:
 
 def _rows(grid: Grid, number: int, within: Sequence[Segment]) -> Iterator[Segment]:
     """Yield the rows of a table, each as a segment over its width; none where the lines are those of a drawing."""
-    cells = grid.cells()
-    texts: dict[int, list[Segment]] = {}
-    filled = set()
+    by_place: dict[tuple[int, int], list[Segment]] = {}
     for segment in within:
         if place := grid.place(segment):
-            filled.add(place)
-            texts.setdefault(cells[place[0]][place[1]], []).append(segment)
+            by_place.setdefault(place, []).append(segment)
+    cells = grid.cells()
+    by_row: dict[int, dict[int, list[Segment]]] = {}
+    for (row, column), segments in by_place.items():
+        by_row.setdefault(cells[row][column], {}).setdefault(row, []).extend(segments)
+    _part(cells, by_row)
+    texts = {cell: [segment for segments in rows.values() for segment in segments] for cell, rows in by_row.items()}
     lengths = [sum(len(segment.text) for segment in segments) for segments in texts.values()]
     if (
-        min(len({column for _, column in filled}), len({row for row, _ in filled})) < _LEAST
+        min(len({column for _, column in by_place}), len({row for row, _ in by_place})) < _LEAST
         or len(texts) < max(_LEAST + 1, _FILLED * len({cell for row in cells for cell in row}))
         or 2 * sum(length > _PROSE for length in lengths) > len(lengths)
     ):
         return
     joined = {cell: _text(segments) for cell, segments in texts.items()}
+    labels = {cell for cell, text in joined.items() if len(text) <= _LABEL and _is_one(by_row[cell])}
     upper: tuple[list[Segment], list[str]] | None = None
     bands = [row for row in cells if any(cell in texts for cell in row)]
+    inner = [index for index, row in enumerate(bands) if len(set(row)) > 1]
+    seen: set[int] = set()
     for index, row in enumerate(bands):
         segments = [segment for cell in dict.fromkeys(row) for segment in texts.get(cell, ())]
         values = [joined.get(cell, "") for cell in row]
         if len(set(row)) == 1:
-            # A title over all columns.
-            yield _segment(segments, values[0], None)
+            # A title over all columns; amid the table it is a row, so that those below have their heads.
+            is_row = inner[:1] < [index] < inner[-1:] and len(values[0]) <= _PROSE
+            yield _segment(segments, values[0], Row(number, [values[0], *[""] * (len(row) - 1)]) if is_row else None)
             continue
         if upper is not None:
             segments, values = upper[0] + segments, joined_heads(upper[1], values)
-        elif not index and len(set(row)) < len(row) and len(bands) > _LEAST:
+        elif index == inner[0] and index + _LEAST < len(bands) and _is_above(row, bands[index + 1], texts):
             upper = segments, values
             continue
         elif lines := _lines(grid, segments, len(bands)):
@@ -204,10 +211,48 @@ def _rows(grid: Grid, number: int, within: Sequence[Segment]) -> Iterator[Segmen
                 yield _segment(line, " ".join(filter(None, values)), Row(number, values))
             continue
         else:
-            # A cell over several rows is in each, one over several columns in the first.
-            values = [value if row.index(row[place]) == place else "" for place, value in enumerate(values)]
+            # A cell over several columns is in the first; one over several rows in each, where it is a short label.
+            values = [
+                value if row.index(cell) == place and (cell not in seen or cell in labels) else ""
+                for place, (cell, value) in enumerate(zip(row, values, strict=True))
+            ]
         upper = None
+        seen.update(row)
         yield _segment(segments, " ".join(filter(None, values)), Row(number, values))
+
+
+def _is_above(heads: Sequence[int], below: Sequence[int], texts: Container[int]) -> bool:
+    """Whether a row of cells stands above one of heads: some go over columns, and below the others is nothing else."""
+    alone = [place for place, cell in enumerate(heads) if heads.count(cell) == 1]
+    return (
+        len(alone) < len(heads)
+        and len(set(below)) > 1
+        and all(below[place] == heads[place] or below[place] not in texts for place in alone)
+    )
+
+
+def _part(cells: list[list[int]], by_row: dict[int, dict[int, list[Segment]]]) -> None:
+    """Part cells that have a text of its own in most of their rows: the lines between these lack."""
+    width = len(cells[0])
+    for cell, texts in list(by_row.items()):
+        if _is_one(texts):
+            continue
+        rows = [row for row, numbers in enumerate(cells) if cell in numbers]
+        if 2 * len(texts) <= len(rows):
+            continue
+        del by_row[cell]
+        for row in rows:
+            # The number of its first place there, which no other cell has.
+            number = row * width + cells[row].index(cell)
+            cells[row] = [number if other == cell else other for other in cells[row]]
+            if row in texts:
+                by_row[number] = {row: texts[row]}
+
+
+def _is_one(by_row: Mapping[int, Sequence[Segment]]) -> bool:
+    """Whether the text of a cell over several rows is one: it stands in one or two of them, or goes on from row to row."""
+    joints = list(pairwise(_text(by_row[row]) for row in sorted(by_row)))
+    return len(joints) < _LEAST or 2 * sum(goes_on(first, second) for first, second in joints) >= len(joints)
 
 
 def _lines(grid: Grid, segments: Sequence[Segment], bands: int) -> list[tuple[list[Segment], list[str]]]:

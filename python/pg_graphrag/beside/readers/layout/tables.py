@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from pg_graphrag.beside.readers.layout.page import DOTS, LEADERS, TERMINAL, Block, Line, Page
+from pg_graphrag.beside.readers.layout.page import DOTS, LEADERS, Block, Line, Page, goes_on
 from pg_graphrag.beside.readers.tables import is_number, is_of_numbers
 
 _LEAST_ROWS, _LEAST_ACROSS = 3, 3
@@ -180,7 +180,5 @@ def _runs_on(column: Sequence[Line | None], pairs: Sequence[int]) -> bool:
     joints = [(first, second) for index in pairs if (first := column[index]) and (second := column[index + 1])]
     if not joints or x1 - x0 < _LEAST_PROSE * (median(line.size for line in lines) or 10.0):
         return False
-    joined = [
-        (first, second) for first, second in joints if not first.text.endswith(TERMINAL) and second.text[:1].islower()
-    ]
+    joined = [(first, second) for first, second in joints if goes_on(first.text, second.text)]
     return 2 * len(joined) >= len(joints) and all(first.x1 + second.first_word_width > x1 for first, second in joined)

@@ -395,3 +395,49 @@ def test_a_long_cell_over_rows_stands_in_the_first_alone(tmp_path: Path) -> None
     assert text.count("Delivery") == 1
     assert f"| Part 0 | 07 | {' '.join(remark)} |" in text
     assert "| Part 5 | 57 |  |" in text
+
+
+def test_a_chart_of_boxes_and_what_joins_them_is_no_table(tmp_path: Path) -> None:
+    boxes = [(200, 600), (80, 500), (320, 500), (80, 400), (320, 400)]
+    drawn = "\n".join(f"{x} {y} 150 40 re S" for x, y in boxes)
+    drawn += "\n275 600 m 275 570 l S 155 570 m 395 570 l S 155 570 m 155 540 l S 395 570 m 395 540 l S"
+    drawn += "\n155 500 m 155 440 l S 395 500 m 395 440 l S"
+    runs = [
+        *row(616, (230, "Managing Director")),
+        *row(516, (100, "Sales"), (340, "Works")),
+        *row(416, (100, "Export"), (340, "Foundry")),
+    ]
+    text = content(tmp_path, runs, drawn=drawn)
+    assert text.count("Managing Director") == 1
+    assert "|" not in text
+
+
+def test_lines_through_words_of_a_plot_part_none(tmp_path: Path) -> None:
+    drawn = ruled([100 + 60 * n for n in range(6)], [600 - 40 * n for n in range(6)])
+    runs = [
+        *row(560, (130, "Acme"), (200, "Globex")),
+        *row(510, (325, "Umbrella")),
+        *row(470, (210, "Initech")),
+        *row(430, (140, "Hooli")),
+    ]
+    text = content(tmp_path, runs, drawn=drawn)
+    assert all(name in text for name in ("Acme", "Globex", "Umbrella", "Initech", "Hooli"))
+
+
+def test_texts_side_by_side_in_a_ruled_table_are_cells(tmp_path: Path) -> None:
+    left = (
+        "The seller ships the goods to",
+        "the buyer within thirty days",
+        "of the order and bears the",
+        "risk until then.",
+    )
+    right = (
+        "The buyer pays the price in",
+        "full upon receipt of the",
+        "invoice, without deduction,",
+        "to the account named.",
+    )
+    runs = [*row(600, (75, "Seller"), (305, "Buyer"))]
+    runs += [run for n in range(4) for run in row(582 - 13 * n, (75, left[n]), (305, right[n]))]
+    text = content(tmp_path, runs, drawn=ruled((72, 300, 530), (614, 595, 538)))
+    assert f"| {' '.join(left)} | {' '.join(right)} |" in text

@@ -16,6 +16,8 @@ _Stretch: TypeAlias = tuple[float, float, float]
 _APART, _MAX_RULES, _MAX_CELLS = 3.0, 4_000, 5_000
 # Of a table: columns and rows with text, share of cells with text. Letters: of boxes of prose; of a label of several rows.
 _LEAST, _FILLED, _PROSE, _LABEL = 2, 0.2, 300, 80
+# Share of a table's area that may be in cells that are no rectangles.
+_CROOKED = 0.25
 # Rows between the lines of a table that has lines only about its heads, lines of text that are then rows.
 _FEW_BANDS, _LEAST_ROWS, _MOSTLY = 3, 3, 0.7
 
@@ -42,7 +44,7 @@ class Grid:
     def parts(self, x0: float, x1: float, y: float) -> bool:
         """Whether a line stands between two characters, of which the first ends at `x0` and the second begins at `x1`."""
         return self.ys[-1] < y < self.ys[0] and any(
-            x0 - 1 <= x <= x1 + 1 and below <= y <= above for x, below, above in self.upright
+            x0 <= x <= x1 and below <= y <= above for x, below, above in self.upright
         )
 
     def mirrored(self) -> "Grid":
@@ -185,6 +187,7 @@ def _rows(grid: Grid, number: int, within: Sequence[Segment]) -> Iterator[Segmen
         min(len({column for _, column in by_place}), len({row for row, _ in by_place})) < _LEAST
         or len(texts) < max(_LEAST + 1, _FILLED * len({cell for row in cells for cell in row}))
         or 2 * sum(length > _PROSE for length in lengths) > len(lengths)
+        or _is_drawing(grid, cells)
     ):
         return
     joined = {cell: _text(segments) for cell, segments in texts.items()}
@@ -219,6 +222,22 @@ def _rows(grid: Grid, number: int, within: Sequence[Segment]) -> Iterator[Segmen
         upper = None
         seen.update(row)
         yield _segment(segments, " ".join(filter(None, values)), Row(number, values))
+
+
+def _is_drawing(grid: Grid, cells: Sequence[Sequence[int]]) -> bool:
+    """Whether what no lines part is, by its area, no rectangle for the most part: boxes and arrows between them."""
+    places: dict[int, list[tuple[int, int]]] = {}
+    for row, numbers in enumerate(cells):
+        for column, cell in enumerate(numbers):
+            places.setdefault(cell, []).append((row, column))
+    crooked = 0.0
+    for within in places.values():
+        rows, columns = ({place[axis] for place in within} for axis in (0, 1))
+        if len(rows) * len(columns) > len(within):
+            crooked += sum(
+                (grid.ys[row] - grid.ys[row + 1]) * (grid.xs[column + 1] - grid.xs[column]) for row, column in within
+            )
+    return crooked > _CROOKED * (grid.ys[0] - grid.ys[-1]) * (grid.xs[-1] - grid.xs[0])
 
 
 def _is_above(heads: Sequence[int], below: Sequence[int], texts: Container[int]) -> bool:
@@ -267,7 +286,11 @@ def _lines(grid: Grid, segments: Sequence[Segment], bands: int) -> list[tuple[li
     filled = [sum(map(bool, values)) for _, values in lines]
     is_of_rows = sum(count >= max(_LEAST, max(filled) - 1) for count in filled) >= _MOSTLY * len(lines)
     is_parted = bands > _FEW_BANDS and not is_of_numbers([values for _, values in lines])
-    if len(lines) < _LEAST_ROWS or not is_of_rows or is_parted:
+    joints = [
+        joint for first, second in pairwise(lines) for joint in zip(first[1], second[1], strict=True) if all(joint)
+    ]
+    is_prose = 2 * sum(goes_on(*joint) for joint in joints) > len(joints)
+    if len(lines) < _LEAST_ROWS or not is_of_rows or is_parted or is_prose:
         return []
     rows = lines[:1]
     for line, values in lines[1:]:

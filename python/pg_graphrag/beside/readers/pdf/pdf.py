@@ -66,8 +66,8 @@ _ACCENTS = dict(
 _DOTLESS = {"ı": "i", "ȷ": "j"}
 # Characters of a page that say how it is turned; half a turn.
 _LOOKED_AT, _UPSIDE_DOWN = 200, 2
-# Of an em: a gap in which a line may stand; one that parts cells where lines above and below have it, too.
-_LEAST_GAP, _NARROW_GAP = 0.1, 0.6
+# Of an em: a gap in which a line may stand, behind a blank and without; one that parts cells where lines above and below have it.
+_LEAST_GAP, _GAP_OF_CELLS, _NARROW_GAP = 0.1, 0.25, 0.6
 # What items of lists begin with; fonts of signs have letters for them.
 _MARK = re.compile(rf"(?:\(?[\da-zA-Z]{{1,3}}[.)]|[–—*{DOTS}a-zA-Z-]) ")
 _LINE_NUMBER = re.compile(r"\d+ ")
@@ -274,7 +274,9 @@ def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence
             gap = x0 - b if leftward else a - x1
             em = size or (y1 - y0) or 10.0
             is_elsewhere = c > y1 + em * 0.2 or d < y0 - em * 0.2
-            is_parted = gap > em * _LEAST_GAP and any(
+            # A line within a word is one of a drawing.
+            is_wide = gap > em * (_LEAST_GAP if characters[-1] == " " else _GAP_OF_CELLS)
+            is_parted = is_wide and any(
                 grid.parts(b, x0, (c + d) / 2) if leftward else grid.parts(x1, a, (c + d) / 2) for grid in grids
             )
             if is_elsewhere or gap > em * 1.3 or gap < -em * 3 or is_parted:

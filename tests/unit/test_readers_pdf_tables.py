@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -441,3 +442,11 @@ def test_texts_side_by_side_in_a_ruled_table_are_cells(tmp_path: Path) -> None:
     runs += [run for n in range(4) for run in row(582 - 13 * n, (75, left[n]), (305, right[n]))]
     text = content(tmp_path, runs, drawn=ruled((72, 300, 530), (614, 595, 538)))
     assert f"| {' '.join(left)} | {' '.join(right)} |" in text
+
+
+def test_a_map_of_many_strokes_costs_little(tmp_path: Path) -> None:
+    stroke = " ".join(f"{100 + n % 7} {100 + n % 5} l" for n in range(200))
+    drawn = "\n".join(f"{50 + n % 400} 50 m {stroke} S" for n in range(2_000))
+    started = process_time()
+    assert PROSE[0] in content(tmp_path, lines(PROSE), drawn=drawn)
+    assert process_time() - started < 1.0

@@ -17,7 +17,7 @@ _APART, _MAX_RULES, _MAX_CELLS = 3.0, 4_000, 5_000
 # Of a table: columns and rows with text, share of cells with text. Letters: of boxes of prose; of a label of several rows.
 _LEAST, _FILLED, _PROSE, _LABEL = 2, 0.2, 300, 80
 # Share of a table's area that may be in cells that are no rectangles.
-_CROOKED = 0.25
+_CROOKED = 0.5
 # Rows between the lines of a table that has lines only about its heads, lines of text that are then rows.
 _FEW_BANDS, _LEAST_ROWS, _MOSTLY = 3, 3, 0.7
 

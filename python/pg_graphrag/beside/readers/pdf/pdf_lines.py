@@ -9,15 +9,19 @@ import pypdfium2 as pdfium
 
 # Left, right, bottom and top, in points.
 Box: TypeAlias = tuple[float, float, float, float]
-# Objects of a page that are looked at, corners of a shape, and how thick a line may be.
-_MAX_OBJECTS, _MAX_CORNERS, _THICK = 50_000, 2_000, 3.0
+# Objects of a page that are looked at, corners of a shape and of all, and how thick a line may be.
+_MAX_OBJECTS, _MAX_CORNERS, _MAX_CORNERS_OF_PAGE, _THICK = 50_000, 2_000, 50_000, 3.0
+# Lines of a page beyond which it is a drawing.
+_MAX_LINES = 20_000
 
 
-def drawn_lines(page: pdfium.PdfPage) -> Iterator[Box]:
-    """Yield the lines of a page: thin shapes, and the straight strokes of others."""
+def drawn_lines(page: pdfium.PdfPage) -> list[Box]:
+    """Return the lines of a page: thin shapes, and the straight strokes of others; none of one that is drawn all over."""
     raw = pdfium.raw
     left, bottom, right, top = (c_float() for _ in range(4))
     fill, stroke = c_int(), c_int()
+    lines: list[Box] = []
+    corners = 0
     for index in range(min(raw.FPDFPage_CountObjects(page), _MAX_OBJECTS)):
         item = raw.FPDFPage_GetObject(page, index)
         if raw.FPDFPageObj_GetType(item) != raw.FPDF_PAGEOBJ_PATH:
@@ -28,9 +32,14 @@ def drawn_lines(page: pdfium.PdfPage) -> Iterator[Box]:
         if not (fill.value or stroke.value):
             continue
         if min(right.value - left.value, top.value - bottom.value) <= _THICK:
-            yield left.value, right.value, bottom.value, top.value
-        elif stroke.value and raw.FPDFPath_CountSegments(item) <= _MAX_CORNERS:
-            yield from _strokes(item)
+            lines.append((left.value, right.value, bottom.value, top.value))
+        elif stroke.value and (count := raw.FPDFPath_CountSegments(item)) <= _MAX_CORNERS:
+            corners += count
+            if corners <= _MAX_CORNERS_OF_PAGE:
+                lines += _strokes(item)
+        if corners > _MAX_CORNERS_OF_PAGE or len(lines) > _MAX_LINES:
+            return []
+    return lines
 
 
 def _strokes(path: Any) -> Iterator[Box]:

@@ -1,6 +1,8 @@
 """Gaps within lines: those that lines above and below have at the same place part cells, others are of justified text."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from pg_graphrag.beside.readers.layout.page import Line, Segment
@@ -12,14 +14,28 @@ _LEAST, _MOST, _LEAST_GAP, _ALIKE = 3, 40, 0.5, 2.0
 _NEAR = 2.5
 
 
+@dataclass(frozen=True, slots=True)
+class _Gaps:
+    """The gaps of a line, each between two segments; where they end; the line's bottom and size of type, in points."""
+
+    between: list[tuple[Segment, Segment]]
+    ends: list[float]
+    y0: float
+    size: float
+
+
 def with_cells(lines: Sequence[Line]) -> list[Line]:
     """Return lines without the narrow gaps of their segments that are none of a table."""
     lines = list(lines)
-    gaps = [[(first, second) for first, second in pairwise(line.segments)] for line in lines]
+    gaps: list[_Gaps] = []
+    if any(segment.follows for line in lines for segment in line.segments):
+        for line in lines:
+            between = list(pairwise(line.segments))
+            gaps.append(_Gaps(between, [second.x0 for _, second in between], line.y0, line.size))
     for index, line in enumerate(lines):
         joined = [line.segments[0]]
         for first, second in pairwise(line.segments):
-            if second.follows and not _is_aligned(lines, gaps, index, first, second):
+            if second.follows and not _is_aligned(gaps, index, first, second):
                 joined[-1] = _joined(joined[-1], second)
             else:
                 joined.append(second)
@@ -28,9 +44,7 @@ def with_cells(lines: Sequence[Line]) -> list[Line]:
     return lines
 
 
-def _is_aligned(
-    lines: Sequence[Line], gaps: Sequence[list[tuple[Segment, Segment]]], index: int, first: Segment, second: Segment
-) -> bool:
+def _is_aligned(gaps: Sequence[_Gaps], index: int, first: Segment, second: Segment) -> bool:
     """Whether lines above and below have a gap at the same place, and cells there that begin or end alike.
 
     Cells are of several widths, or numbers: one of the gaps is wide, or most of what stands beside them is a number.
@@ -39,20 +53,18 @@ def _is_aligned(
     cells, is_wide = [second], False
     for step in (-1, 1):
         place, left, right = index + step, x0, x1
-        while 0 <= place < len(lines) and len(cells) < _MOST:
-            if abs(lines[place].y0 - lines[place - step].y0) > _NEAR * max(lines[place].size, 1.0):
+        while 0 <= place < len(gaps) and len(cells) < _MOST:
+            line = gaps[place]
+            if abs(line.y0 - gaps[place - step].y0) > _NEAR * max(line.size, 1.0):
                 break
-            beside = next(
-                (
-                    (before, after)
-                    for before, after in gaps[place]
-                    if min(right, after.x0) - max(left, before.x1) >= _LEAST_GAP * em and _is_alike(after, second)
-                ),
-                None,
-            )
-            if beside is None:
+            for before, after in line.between[bisect_left(line.ends, left + _LEAST_GAP * em) :]:
+                is_beside = min(right, after.x0) - max(left, before.x1) >= _LEAST_GAP * em
+                if before.x0 >= right or (is_beside and _is_alike(after, second)):
+                    break
+            else:
                 break
-            before, after = beside
+            if before.x0 >= right:
+                break
             left, right = max(left, before.x1), min(right, after.x0)
             cells.append(after)
             is_wide = is_wide or not after.follows

@@ -450,3 +450,12 @@ def test_a_map_of_many_strokes_costs_little(tmp_path: Path) -> None:
     started = process_time()
     assert PROSE[0] in content(tmp_path, lines(PROSE), drawn=drawn)
     assert process_time() - started < 1.0
+
+
+def test_a_running_head_above_two_columns_of_labels_is_none_of_a_table(tmp_path: Path) -> None:
+    def page(n: int) -> list[Run]:
+        rows = [("CHAPTER 8.", "EXAMPLES"), (f"{n}1", f"{n}200"), (f"{n}2", f"{n}300")]
+        return [run for k, texts in enumerate(rows) for run in row(740 - 14 * k, *zip((72, 300), texts, strict=True))]
+
+    text = content(tmp_path, *([*page(n), *lines(PROSE, top=600)] for n in range(1, 6)))
+    assert "CHAPTER" not in text

@@ -152,8 +152,9 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
         kept = []
         for block in page:
             lines = [line for line in block.lines if id(line) not in dropped]
-            if block.rows and lines and (block.has_heads or block.lines[0].segments[0].row):
-                # What comes again on the next page is the table's heads.
+            is_headed = block.has_heads or block.lines[0].segments[0].row
+            if block.rows and lines and is_headed and any(rest.rows for rest in with_tables(lines)):
+                # What comes again on the next page is the table's heads; a running head made a table of what is none.
                 lines = [line for line in block.lines if id(line) not in dropped or line is block.lines[0]]
             if len(lines) == len(block.lines):
                 kept.append(block)

@@ -178,8 +178,8 @@ def _rows(grid: Grid, number: int, within: Sequence[Segment]) -> Iterator[Segmen
             by_place.setdefault(place, []).append(segment)
     cells = grid.cells()
     by_row: dict[int, dict[int, list[Segment]]] = {}
-    for (row, column), segments in by_place.items():
-        by_row.setdefault(cells[row][column], {}).setdefault(row, []).extend(segments)
+    for (level, column), segments in by_place.items():
+        by_row.setdefault(cells[level][column], {}).setdefault(level, []).extend(segments)
     _part(cells, by_row)
     texts = {cell: [segment for segments in rows.values() for segment in segments] for cell, rows in by_row.items()}
     lengths = [sum(len(segment.text) for segment in segments) for segments in texts.values()]

@@ -459,3 +459,9 @@ def test_a_running_head_above_two_columns_of_labels_is_none_of_a_table(tmp_path:
 
     text = content(tmp_path, *([*page(n), *lines(PROSE, top=600)] for n in range(1, 6)))
     assert "CHAPTER" not in text
+
+
+def test_bars_that_have_a_number_each_are_no_table(tmp_path: Path) -> None:
+    runs = [run for n in range(6) for run in row(588 - 16 * n, (75 + 60 * (n % 4), f"{n}.5"))]
+    drawn = ruled((72, 132, 192, 252, 312), [600 - 16 * n for n in range(7)])
+    assert "|" not in content(tmp_path, runs, drawn=drawn)

@@ -120,7 +120,9 @@ def with_rows(segments: list[Segment], grids: Sequence[Grid]) -> tuple[list[Segm
     for number, grid in enumerate(grids):
         within = [segment for segment in segments if segment.row is None and grid.place(segment)]
         rows = list(_rows(_completed(grid, within), number, within))
-        if sum(row.row is not None for row in rows) >= _LEAST:
+        filled = [sum(map(bool, row.row.cells)) for row in rows if row.row]
+        # Of a drawing most rows have a label alone.
+        if len(filled) >= _LEAST and 2 * sum(count > 1 for count in filled) >= len(filled):
             ids = set(map(id, within))
             segments = [segment for segment in segments if id(segment) not in ids] + rows
             tables.append(grid)

@@ -85,12 +85,13 @@ class Grid:
                 number = numbers[number]
             return number
 
+        upright, across = _at(self.upright, self.xs), _at(self.across, self.ys)
         for row, (top, bottom) in enumerate(pairwise(self.ys)):
             for column, (left, right) in enumerate(pairwise(self.xs)):
                 number, (x, y) = row * width + column, ((left + right) / 2, (top + bottom) / 2)
-                if column + 1 < width and not _is_drawn(self.upright, right, y):
+                if column + 1 < width and not any(start <= y <= end for start, end in upright[column + 1]):
                     numbers[root(number + 1)] = root(number)
-                if row + 2 < len(self.ys) and not _is_drawn(self.across, bottom, x):
+                if row + 2 < len(self.ys) and not any(start <= x <= end for start, end in across[row + 1]):
                     numbers[root(number + width)] = root(number)
         return [[root(row * width + column) for column in range(width)] for row in range(len(self.ys) - 1)]
 
@@ -396,5 +397,6 @@ def _edges(places: Iterable[float], ends: Iterable[float]) -> list[float]:
     return edges
 
 
-def _is_drawn(stretches: Sequence[_Stretch], position: float, at: float) -> bool:
-    return any(abs(place - position) <= _APART and start <= at <= end for place, start, end in stretches)
+def _at(stretches: Sequence[_Stretch], edges: Sequence[float]) -> list[list[tuple[float, float]]]:
+    """Return from where to where a line is drawn at each edge."""
+    return [[(start, end) for place, start, end in stretches if abs(place - edge) <= _APART] for edge in edges]

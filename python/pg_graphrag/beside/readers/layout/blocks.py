@@ -9,6 +9,7 @@ from pg_graphrag.beside.readers.layout.gaps import with_cells
 from pg_graphrag.beside.readers.layout.page import Block, Line, Page, Segment, lines_of
 from pg_graphrag.beside.readers.layout.ruled import Grid, with_rows
 from pg_graphrag.beside.readers.layout.tables import end_of_narrow_cells, end_of_ruled, with_tables
+from pg_graphrag.beside.readers.tables import is_number
 
 # Letters that are written from right to left: Hebrew, Arabic, Syriac and their forms.
 LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
@@ -151,6 +152,9 @@ def _is_prose(sides: list[list[Segment]], x0: float, x1: float, em: float) -> bo
     """Whether lines fill a column, as prose does and cells of a table do not."""
     width = max(segments[-1].x1 for segments in sides) - min(segments[0].x0 for segments in sides)
     if width < _LEAST_EMS * em or x1 - x0 < _LEAST_EMS * em:
+        return False
+    of_numbers = [2 * sum(is_number(segment.text) for segment in segments) > len(segments) for segments in sides]
+    if sum(of_numbers) >= _MOSTLY * len(sides):
         return False
     widths = [sum(segment.x1 - segment.x0 for segment in segments) for segments in sides]
     # Beside a picture lines are shorter, one as the other. Gaps count: rows of a table have them at one place.

@@ -182,6 +182,97 @@ def test_a_corpus_that_fails_is_named_and_the_others_answer(module_db: Database,
     assert f'corpus "{broken}" did not answer: ' in str(alone.message_primary)
 
 
+def notices_of(db: Database) -> list[str]:
+    """The WARNINGs of a session from now on."""
+    texts: list[str] = []
+    db.add_notice_handler(lambda notice: texts.append(f"{notice.message_primary} {notice.message_hint}"))
+    return texts
+
+
+@pytest.fixture
+def own(module_db: Database, two: list[str]) -> Iterator[str]:
+    """A corpus of one document."""
+    name = searched_corpus(module_db)
+    put_all(module_db, name, {"ada": STORIES["ada"]})
+    work(module_db)
+    yield name
+    module_db.execute("UPDATE graphrag.corpora SET options = '{\"cypher\": false}' WHERE name = %s", [name])
+    module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
+
+
+@pytest.mark.parametrize("corpora", ["named", "*"])
+def test_stored_options_that_cannot_be_read_are_the_fault_of_their_corpus(
+    module_db: Database, two: list[str], own: str, corpora: str
+) -> None:
+    module_db.execute("UPDATE graphrag.corpora SET options = '{\"embedding\": 3}' WHERE name = %s", [own])
+    warnings = notices_of(module_db)
+    rows = merged(module_db, ["*"] if corpora == "*" else [*two, own])
+    assert places(rows) == places(merged(module_db, two))
+    assert all(list(row["explain"]["unanswered"]) == [own] for row in rows)
+    # What to do is said, too.
+    assert any(own in text and "Give an object" in text for text in warnings)
+    alone = refused(module_db, "SELECT * FROM graphrag.search('x', corpora => %s)", [own])
+    assert (alone.sqlstate, f'corpus "{own}" did not answer' in str(alone.message_primary)) == ("22023", True)
+    assert "Give an object" in str(alone.message_hint)
+    assert "others" not in str(alone.message_hint)
+
+
+def test_a_relevance_that_one_does_not_know_is_its_fault(module_db: Database, two: list[str]) -> None:
+    module_db.execute("SELECT graphrag.set_provider('far', 'openai', 'http://127.0.0.1:9/v1')")
+    module_db.execute(
+        "SELECT graphrag.create_corpus('far', %s)",
+        [Jsonb({"cypher": False, "embedding": {"provider": "far", "model": "m", "dimensions": 8}})],
+    )
+    try:
+        rows = merged(module_db, [*two, "far"], options={"min_relevance": 0.1})
+        assert places(rows) == places(merged(module_db, two, options={"min_relevance": 0.1}))
+        assert list(rows[0]["explain"]["unanswered"]) == ["far"]
+    finally:
+        module_db.execute("SELECT graphrag.drop_corpus('far')")
+
+
+def test_a_condition_that_fails_is_the_fault_of_its_corpus(module_db: Database, two: list[str], own: str) -> None:
+    module_db.execute("SELECT graphrag.protect(%s, '1 / (length(source_key) - 3) > 0')", [own])
+    with readers(module_db, 1) as (role,), acting_as(module_db, role):
+        rows = merged(module_db, [*two, own])
+        assert places(rows) == places(merged(module_db, two))
+        assert rows[0]["explain"]["unanswered"] == {own: "division by zero"}
+        # Whether he sees anything of it is not known: its name is not his.
+        warnings = notices_of(module_db)
+        rows = merged(module_db, ["*"])
+        assert places(rows) == places(merged(module_db, two))
+        assert list(rows[0]["explain"]["unanswered"]) == ["*"]
+        assert warnings
+        assert own not in str(warnings) + str(rows)
+
+
+def test_names_of_which_a_reader_sees_nothing_are_neither_told_nor_counted(
+    module_db: Database, two: list[str], own: str
+) -> None:
+    module_db.execute(
+        "CREATE FUNCTION public.slow() RETURNS boolean LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(3); RETURN false; END$$"
+    )
+    hidden = [f"hidden {number}" for number in range(101)]
+    for name in hidden:
+        module_db.execute("SELECT graphrag.create_corpus(%s, '{\"cypher\": false}')", [name])
+        module_db.execute("SELECT graphrag.protect(%s, 'false')", [name])
+    module_db.execute("SELECT graphrag.protect(%s, 'public.slow()')", [own])
+    try:
+        with readers(module_db, 1) as (role,), acting_as(module_db, role):
+            warnings = notices_of(module_db)
+            rows = merged(module_db, ["*"], corpus_timeout=1.5)
+            assert places(rows) == places(merged(module_db, two))
+            assert own not in str(rows) + str(warnings)
+            assert "hidden" not in str(rows) + str(warnings)
+        many = refused(module_db, "SELECT * FROM graphrag.search('x', corpora => '{*}')")
+        assert many.sqlstate == "54000"
+    finally:
+        for name in hidden:
+            module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
+        module_db.execute("SELECT graphrag.unprotect(%s)", [own])
+        module_db.execute("DROP FUNCTION public.slow()")
+
+
 def test_a_reader_of_a_part_gets_of_each_what_he_gets_of_it_alone(
     module_db: Database, two: list[str], broken: str
 ) -> None:
@@ -228,6 +319,9 @@ def test_the_call_is_stopped_and_no_corpus_takes_the_blame(
         ([LAUNCHERS], {"corpus_timeout": -1.0}, "22023"),
         ([LAUNCHERS], {"corpus_timeout": float("nan")}, "22023"),
         ([LAUNCHERS], {"corpus_timeout": 601.0}, "22023"),
+        ([LAUNCHERS], {"corpus_timeout": 1e-10}, "22023"),
+        (["*"], {"filter": {"$relation": "no.such"}}, "42P01"),
+        ([LAUNCHERS], {"low_level_keywords": ["x"] * 101}, "22023"),
         ([LAUNCHERS], {"mode": "none"}, "22023"),
         ([LAUNCHERS], {"options": {"chunk_top_k": 1}}, "22023"),
         ([LAUNCHERS], {"top_k": -1}, "22023"),

@@ -13,6 +13,10 @@ MAX_QUESTION, MAX_PROMPT = 8192, 131_072
 MAX_INSTRUCTIONS = 32_768
 # Output tokens of an answer, whatever its asker or its form says.
 MAX_ANSWER_TOKENS = 8000
+# Of one search: corpora, what stands for all that the caller may read, and the seconds that each may take.
+MAX_CORPORA = 100
+ALL = "*"
+LEAST_CORPUS_SECONDS, MAX_CORPUS_SECONDS = 0.001, 600.0
 # Turns of a conversation so far, and their characters together: some forty answers of a page.
 MAX_TURNS = 200
 MAX_HISTORY = 131_072

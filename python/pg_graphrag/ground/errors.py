@@ -25,6 +25,13 @@ class GraphRAGError(Exception):
         self.hint = hint
 
 
+class OutOfTimeError(GraphRAGError):
+    """What is raised of what a caller has `bounded`, and of no other cancel."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"it took longer than {seconds:.3g} s", sqlstate="57014")
+
+
 def install_hint(extra: str) -> str:
     """Say how to install what an extra of the package names. The package is on no index: its name there may be a stranger's."""
     return f"Install the extra {extra}: pip install '.[{extra}]' in a checkout, or pip install 'FILE.whl[{extra}]' of a wheel."

@@ -43,8 +43,13 @@ class Call:
 
     def caller(self, db: Database) -> Caller:
         """Return who calls, and what he may see. It must run with his rights."""
+        return caller_of(db, self.corpus, self.whole_filter)
+
+    @property
+    def whole_filter(self) -> str | None:
+        """The filter, together with the option `as_of`."""
         has_none = self.options is None or self.options == "{}"
-        return caller_of(db, self.corpus, self.filter if has_none else with_as_of(self.filter, str(self.options)))
+        return self.filter if has_none else with_as_of(self.filter, str(self.options))
 
     def query(self, db: Database, caller: Caller) -> tuple[Query, Mode]:
         """Return the query and its mode. Needs the owner's rights, as do its reads."""
@@ -84,11 +89,16 @@ def search(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
     return rows
 
 
+# By corpus_id: else a condition of protect() would be asked of documents of other corpora, and could fail there.
 _UNINDEXED = """
-SELECT c.id
+SELECT c.name
   FROM graphrag.corpora c
- WHERE c.name = $1 AND EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id AND d.retracted_at IS NULL)
-   AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id AND d.indexed_hash IS NOT NULL)
+ WHERE c.name = $1
+   AND EXISTS (SELECT FROM graphrag.documents d
+                WHERE d.corpus_id = (SELECT i.id FROM graphrag.corpora i WHERE i.name = $1) AND d.retracted_at IS NULL)
+   AND NOT EXISTS (SELECT FROM graphrag.documents d
+                    WHERE d.corpus_id = (SELECT i.id FROM graphrag.corpora i WHERE i.name = $1)
+                      AND d.indexed_hash IS NOT NULL)
 """
 # Corpora of which the session was told.
 _noticed: set[str] = set()

@@ -2,38 +2,37 @@
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground import bounds
+from pg_graphrag.ground.bounds import ALL, LEAST_CORPUS_SECONDS, MAX_CORPORA, MAX_CORPUS_SECONDS
+from pg_graphrag.ground.errors import GraphRAGError, OutOfTimeError, is_interrupt
 from pg_graphrag.ground.merged_order import FIRST, merged_order
 from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
+from pg_graphrag.search.query.query import question
 from pg_graphrag.search.retrievers.relevance import check_known, judge
 from pg_graphrag.search.search import Call, notice_unindexed, parse, shown
 from pg_graphrag.server import Database, unforeseen
-from pg_graphrag.server.access.caller import Caller
+from pg_graphrag.server.access.caller import Caller, check_corpus, check_filter
 from pg_graphrag.server.access.entry import as_owner
 
-# Corpora of one call.
-MAX_CORPORA = 100
-# All that the caller may read.
-ALL = "*"
-MAX_SECONDS = 600.0
+T = TypeVar("T")
 
 # Histories say again what their corpora say: they are asked by name, or as of a moment.
-_READABLE = f"""
-SELECT c.name
+_READABLE = """
+SELECT c.id, c.name, graphrag._reads_whole(c.id) AS reads_whole
   FROM graphrag.corpora c
  WHERE ((SELECT graphrag._may_use(NULL)) OR c.id IN (SELECT g.corpus_id FROM graphrag.granted_corpora g))
    AND NOT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = c.id)
- LIMIT {MAX_CORPORA + 1}
+ ORDER BY c.id
 """
-_CANCELLED = "57014"
-# Classes of SQLSTATEs: what the caller asked for is wrong, whichever corpus finds it; the transaction or the machine fails, or
-# the call is cancelled.
-_OF_CALLER = ("0A", "22", "42", "54")
-_OF_ALL = ("25", "40", "53", "57")
+_SEES = "SELECT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1) AS sees"
+# SQLSTATEs and classes of them that are no fault of one corpus: the transaction fails, or the machine has no memory.
+_OF_ALL = ("25", "40", "53200")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +49,15 @@ class _Fault:
 
     reason: str
     sqlstate: str
+    detail: str | None = None
+    hint: str | None = None
+
+    def error(self, corpus: str | None, more: str = "") -> GraphRAGError:
+        """Return what to raise of it, with `more` of a hint."""
+        hint = " ".join(part for part in (self.hint, more) if part)
+        whose = "a corpus" if corpus is None else f'corpus "{corpus}"'
+        message = f"{whose} did not answer: {self.reason}"
+        return GraphRAGError(message, sqlstate=self.sqlstate, detail=self.detail, hint=hint or None)
 
 
 def search_corpora(
@@ -69,40 +77,52 @@ def search_corpora(
     Parameters
     ----------
     corpora
-        Names in any order; ``*`` stands for all that the caller may read.
+        Names in any order; ``*`` stands for all that the caller may read and sees something of.
     seconds
         How long each may take; None: no limit but the session's.
 
     Raises
     ------
     GraphRAGError
-        As of search, of each corpus. What else fails in one is a WARNING, and an error where no other has a row. 22023 for no
-        name or a bad limit, 22004 for a null, 42704 where the caller may read none, 54000 for too many.
+        As of search, for what the caller gave. What fails in one corpus is a WARNING, and an error where no other has a row.
+        22023 for no name or a bad limit, 22004 for a null, 42704 where the caller may read none, 54000 for too many.
     """
     limit = check_top_k(top_k)
-    if seconds is not None and not 0 < seconds <= MAX_SECONDS:
+    if seconds is not None and not LEAST_CORPUS_SECONDS <= seconds <= MAX_CORPUS_SECONDS:
         raise GraphRAGError(
             f"corpus_timeout cannot be {seconds:g}",
-            hint=f"Give seconds for each corpus, above 0 and at most {MAX_SECONDS:.0f}, or null for no limit.",
+            hint=f"Give seconds for each corpus, from {LEAST_CORPUS_SECONDS:g} to {MAX_CORPUS_SECONDS:g}, or null for no"
+            " limit.",
         )
-    # Here, too: there may be nothing to search.
+    # What the caller gave is wrong for all of them.
     given = parse(options, modes.find(mode))
-    count = max(given.offset + limit, FIRST) if limit else 0
-    answers: dict[str, list[_Row]] = {}
+    question(text, bounds.MAX_QUESTION)
+    bounds.keywords(low, "low_level_keywords")
+    bounds.keywords(high, "high_level_keywords")
+    calls = Call("search", text, None, mode, top_k, filter_, low, high, options)
+    check_filter(db, calls.whole_filter)
+    limits, unclear = _limits(db, corpora, seconds)
+    wanted = given.offset + limit
+    count = max(wanted, FIRST) if limit else 0
+    rows: dict[str, list[_Row]] = {}
+    relevances: dict[str, list[float]] = {}
     faults: dict[str, _Fault] = {}
-    for corpus in _names(db, corpora):
-        call = Call("search", text, corpus, mode, top_k, filter_, low, high, options)
-        answer = _answer(db, call, count, seconds)
+    order: list[tuple[str, int]] = []
+    for corpus, left in limits.items():
+        answer = _answer(db, replace(calls, corpus=corpus), count, left, seconds)
         if isinstance(answer, _Fault):
             faults[corpus] = answer
-        else:
-            answers[corpus] = answer
-    order = merged_order({corpus: [row.relevance for row in rows] for corpus, rows in answers.items()})
-    _tell(db, faults, is_empty=not order)
-    note = {corpus: fault.reason for corpus, fault in faults.items()}
-    ranked = [
-        (rank, corpus, answers[corpus][place]) for rank, (corpus, place) in enumerate(order[: given.offset + limit], 1)
-    ]
+            continue
+        rows[corpus] = answer
+        relevances[corpus] = [row.relevance for row in answer]
+        order = merged_order(relevances)[:wanted]
+        # Others that follow only put rows behind. The first say how well a corpus answers.
+        for name in rows:
+            places = sum(owner == name for owner, _ in order)
+            del rows[name][places:], relevances[name][max(places, FIRST) :]
+    _tell(db, faults, has_answers=bool(rows), has_rows=any(relevances.values()), is_unclear=unclear)
+    note = {corpus: fault.reason for corpus, fault in faults.items()} | ({ALL: _UNCLEAR} if unclear else {})
+    ranked = [(rank, corpus, rows[corpus][place]) for rank, (corpus, place) in enumerate(order, 1)]
     return [
         (rank, *row.fields[:-1], _with(row.fields[-1], "unanswered", note), corpus)
         for rank, corpus, row in ranked[given.offset :]
@@ -110,48 +130,92 @@ def search_corpora(
     ]
 
 
-def _names(db: Database, corpora: list[str | None] | None) -> list[str]:
-    """Return the names of the corpora to search, in the order of their code points."""
-    names = {name for name in corpora or () if name is not None}
+def _limits(
+    db: Database, corpora: list[str | None] | None, seconds: float | None
+) -> tuple[dict[str, float | None], bool]:
+    """Return the seconds that each corpus may take, by the code points of its name; and whether of one it was not known
+    whether the caller sees anything of it.
+    """
+    given = {name for name in corpora or () if name is not None}
     if corpora is None or None in corpora:
         raise GraphRAGError(
             "corpora cannot be null", sqlstate="22004", hint="Give names; '{*}' stands for all that you may read."
         )
-    if not names:
+    if not given:
         raise GraphRAGError("no corpus is given", hint="Give names; '{*}' stands for all that you may read.")
-    if ALL in names:
-        names = names - {ALL} | {row["name"] for row in db.query(_READABLE)}
-    if not names:
-        raise GraphRAGError(
-            "there is no corpus that you may read",
-            sqlstate="42704",
-            hint="Who owns the extension can give one: graphrag.grant_corpus(…), or GRANT graphrag_reader.",
-        )
+    named = given - {ALL}
+    _check_count(named)
+    for name in sorted(named):
+        check_corpus(db, name)
+    limits: dict[str, float | None] = dict.fromkeys(named, seconds)
+    is_unclear = False
+    if ALL in given:
+        readable = db.query(_READABLE)
+        if readable:
+            check_corpus(db, readable[0]["name"])
+        for row in readable:
+            left, sees = seconds, row["reads_whole"] or row["name"] in named
+            if not sees:
+                # The name of a corpus of which he sees nothing is others' own.
+                begin = time.monotonic()
+                sees = _attempt(db, partial(db.value, _SEES, ["int4"], [row["id"]]), seconds, seconds, None)
+                left = None if seconds is None else max(seconds - time.monotonic() + begin, LEAST_CORPUS_SECONDS)
+            if isinstance(sees, _Fault):
+                is_unclear = True
+            elif sees:
+                limits.setdefault(row["name"], left)
+                _check_count(limits)
+        if not readable and not limits:
+            raise GraphRAGError(
+                "there is no corpus that you may read",
+                sqlstate="42704",
+                hint="Who owns the extension can give one: graphrag.grant_corpus(…), or GRANT graphrag_reader.",
+            )
+    return dict(sorted(limits.items())), is_unclear
+
+
+def _check_count(names: Any) -> None:
     if len(names) > MAX_CORPORA:
         raise GraphRAGError(
             f"more than {MAX_CORPORA} corpora are to be searched", sqlstate="54000", hint="Name those that matter."
         )
-    return sorted(names)
 
 
-def _answer(db: Database, call: Call, count: int, seconds: float | None) -> list[_Row] | _Fault:
-    """Return at most `count` rows of one corpus, best first, or why it did not answer."""
-    start, caller = time.monotonic(), None
+def _answer(db: Database, call: Call, count: int, left: float | None, seconds: float | None) -> list[_Row] | _Fault:
+    """Return at most `count` rows of one corpus, best first, or why it did not answer in what is `left` of its seconds."""
+    return _attempt(db, lambda: _rows(db, call, call.caller(db), count), left, seconds, call.corpus)
+
+
+def _attempt(
+    db: Database, work: Callable[[], T], left: float | None, seconds: float | None, corpus: str | None
+) -> T | _Fault:
+    """Return what `work` returns, or why it failed. `corpus`: its name, where the caller may be told.
+
+    Raises
+    ------
+    GraphRAGError
+        Of a transaction that fails, or a machine without memory. A cancel is raised as it is.
+    """
     try:
-        with db.subtransaction() if seconds is None else db.bounded(seconds):
-            caller = call.caller(db)
-            return _rows(db, call, caller, count)
+        with db.subtransaction() if left is None else db.bounded(left):
+            return work()
+    except OutOfTimeError as error:
+        return _Fault(f"it took longer than {seconds:g} s", error.sqlstate)
+    except MemoryError:
+        raise
     except Exception as error:
-        sqlstate = str(getattr(error, "sqlstate", None) or "XX000")
-        if sqlstate == _CANCELLED and seconds is not None and time.monotonic() - start >= seconds:
-            return _Fault(f"it took longer than {seconds:g} s", sqlstate)
-        # Before the caller is known, it is his rights or his filter.
-        if caller is None or isinstance(error, MemoryError | RecursionError):
+        if is_interrupt(error):
             raise
-        if sqlstate.startswith(_OF_ALL) or (isinstance(error, GraphRAGError) and sqlstate.startswith(_OF_CALLER)):
-            raise
-        is_foreseen = isinstance(error, GraphRAGError | db.statement_error)
-        return _Fault(str(error if is_foreseen else unforeseen(error)).removeprefix("graphrag: "), sqlstate)
+        told: Any = error
+        if not isinstance(error, GraphRAGError | db.statement_error):
+            db.log_unforeseen(error)
+            told = unforeseen(error)
+        detail, hint = db.texts_of(told)
+        reason = str(told).removeprefix("graphrag: ")
+        fault = _Fault(reason, str(getattr(told, "sqlstate", None) or "XX000"), detail, hint)
+        if fault.sqlstate.startswith(_OF_ALL):
+            raise fault.error(corpus) from None
+        return fault
 
 
 def _rows(db: Database, call: Call, caller: Caller, count: int) -> list[_Row]:
@@ -178,17 +242,24 @@ def _rows(db: Database, call: Call, caller: Caller, count: int) -> list[_Row]:
     return rows
 
 
-def _tell(db: Database, faults: dict[str, _Fault], *, is_empty: bool) -> None:
+_UNCLEAR = "of some it was not known whether you see anything in them"
+
+
+def _tell(db: Database, faults: dict[str, _Fault], *, has_answers: bool, has_rows: bool, is_unclear: bool) -> None:
     """Warn of the corpora that did not answer; where nothing was found, that is an error: it may be there."""
     for corpus, fault in faults.items():
-        message = f'corpus "{corpus}" did not answer: {fault.reason}'
-        if is_empty:
-            raise GraphRAGError(
-                message,
-                sqlstate=fault.sqlstate,
-                hint="The others have nothing that was found. Leave it out to ask them alone.",
-            )
-        db.warning(message, hint="The rows are those of the others.")
+        if not has_answers:
+            raise fault.error(corpus)
+        if not has_rows:
+            raise fault.error(corpus, "The others have nothing that was found. Leave it out to ask them alone.")
+        error = fault.error(corpus, "The rows are those of the others.")
+        texts = {"detail": error.detail, "hint": error.hint}
+        db.warning(error.message, **{name: text for name, text in texts.items() if text})
+    if is_unclear:
+        db.warning(
+            f'not all corpora of "{ALL}" were searched: {_UNCLEAR}',
+            hint="A condition of protect() failed or took too long. Name the corpora that matter to be told why.",
+        )
 
 
 def _with(explain: str, name: str, value: dict[str, str]) -> str:

@@ -135,6 +135,16 @@ class Database:
         error: type[Exception] = self.plpy.SPIError
         return error
 
+    def texts_of(self, error: Any) -> tuple[str | None, str | None]:
+        """Return DETAIL and HINT of an error of a statement, or of the package."""
+        if isinstance(error, self.plpy.SPIError):
+            return error.spidata[1], error.spidata[2]
+        return error.detail, error.hint
+
+    def log_unforeseen(self, error: Exception) -> None:
+        """Write to the server's log where an error of Python came from, without the value, which may be a text."""
+        self.plpy.log(f"pg_graphrag: {type(error).__name__}, at {places(error)}")
+
     def error(self, error: GraphRAGError) -> Exception:
         """Return what to raise where nothing of the package is left to turn `error` into one of SQL."""
         # PL/Python puts the name of the exception's class before the message: users see "graphrag: …", not "plpy.Error: …".
@@ -241,7 +251,7 @@ class Database:
 
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
-        """Cancel what runs inside after so many seconds (57014).
+        """Cancel what runs inside after so many seconds: OutOfTimeError, which no other cancel is.
 
         A statement that fails there takes nothing else back. Only in a function that reads.
         """
@@ -402,8 +412,7 @@ def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
             raise db.error(error) from None
         raise
     except Exception as error:
-        # To the server's log, without the value, which may be a text.
-        plpy.log(f"pg_graphrag: {type(error).__name__}, at {places(error)}")
+        db.log_unforeseen(error)
         raise db.error(unforeseen(error)) from None
 
 

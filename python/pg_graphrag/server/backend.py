@@ -17,6 +17,7 @@ from itertools import count
 from types import FrameType
 from typing import Any, ClassVar, TypeVar
 
+from pg_graphrag.ground.errors import OutOfTimeError
 from pg_graphrag.ground.signals import signals_blocked
 
 T = TypeVar("T")
@@ -118,6 +119,16 @@ class _Times(ctypes.Structure):
     _fields_: ClassVar[Any] = [(name, ctypes.c_long) for name in ("every", "every_nano", "after", "after_nano")]
 
 
+# Whether the time of the whole statement has passed: its own limit cancels once, and must not be taken for another.
+_IS_OVER = """
+SELECT s.setting::int8 > 0
+       AND pg_catalog.clock_timestamp()
+           >= pg_catalog.statement_timestamp() + s.setting::int8 * interval '1 millisecond' AS is_over
+  FROM pg_catalog.pg_settings s
+ WHERE s.name = 'statement_timeout'
+"""
+
+
 @contextmanager
 def cancelled_after(plpy: Any, seconds: float) -> Iterator[None]:
     """Cancel the statement that runs after so many seconds: inside a function statement_timeout has begun long before.
@@ -126,22 +137,29 @@ def cancelled_after(plpy: Any, seconds: float) -> Iterator[None]:
 
     Raises
     ------
-    plpy.SPIError
-        57014 from the statement that is cancelled.
+    OutOfTimeError
+        Of the statement that is cancelled then. Other cancels pass as they are.
     """
     library = ctypes.CDLL(None, use_errno=True)
     timer, notice = ctypes.c_void_p(), _Notice(signal=signal.SIGINT, kind=0)
     if library.timer_create(time.CLOCK_MONOTONIC, ctypes.byref(notice), ctypes.byref(timer)):
         raise OSError(ctypes.get_errno(), "timer_create")
     whole = int(seconds)
-    limit = _Times(after=whole, after_nano=int((seconds - whole) * 1e9))
+    # Nothing at all would be no limit.
+    limit = _Times(after=whole, after_nano=max(int((seconds - whole) * 1e9), 1))
     deadline = time.monotonic() + seconds
     library.timer_settime(timer, 0, ctypes.byref(limit), None)
+    has_come = False
     try:
         yield
+    except plpy.SPIError as error:
+        has_come = error.sqlstate == "57014" and time.monotonic() >= deadline
+        if not has_come or plpy.execute(_IS_OVER)[0]["is_over"]:
+            raise
+        raise OutOfTimeError(seconds) from error
     finally:
         library.timer_delete(timer)
-        if time.monotonic() >= deadline:
+        if not has_come and time.monotonic() >= deadline:
             # It may have come after the statement's end: it must not reach the next one.
             try:
                 plpy.execute("SELECT 1")

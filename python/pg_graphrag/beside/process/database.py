@@ -5,6 +5,7 @@ together.
 """
 
 import hashlib
+import logging
 import os
 import stat
 import tempfile
@@ -22,7 +23,7 @@ from pg_graphrag.beside.process.session import Session
 from pg_graphrag.beside.process.statement_errors import CANCELLED, StatementError, as_psycopg, database_error
 from pg_graphrag.beside.process.values import encode, parameter_of
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.server import Database, Row, Rows, run
+from pg_graphrag.server import Database, Row, Rows, places, run
 
 # A statement, and the types of its parameters.
 Plan = tuple[str, tuple[str, ...]]
@@ -199,20 +200,16 @@ class ProcessDatabase(Database):
             self._session.run("SET LOCAL transaction_read_only = on")
             yield
         finally:
-            # It takes the settings back too.
-            with suppress(psycopg.OperationalError):
-                self._session.cursor.execute(b"ROLLBACK TO SAVEPOINT reading; RELEASE SAVEPOINT reading")
+            # It takes the settings back too, among them a limit that may end it.
+            for _ in range(2):
+                with suppress(psycopg.OperationalError):
+                    self._session.cursor.execute(b"ROLLBACK TO SAVEPOINT reading; RELEASE SAVEPOINT reading")
+                    break
 
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
-        """Cancel what runs inside after so many seconds (57014), or sooner where the session has a shorter limit."""
-        with self.subtransaction():
-            # A shorter limit of the session's holds.
-            self._session.run(
-                "SELECT pg_catalog.set_config('statement_timeout',"
-                f" least(nullif(s.setting::int, 0), {round(1000 * seconds)})::text, true) FROM pg_catalog.pg_settings s"
-                " WHERE s.name = 'statement_timeout'"
-            )
+        """Cancel what runs inside after so many seconds: OutOfTimeError, which no other cancel is."""
+        with self.subtransaction(), self._session.bounded(seconds):
             yield
 
     def poll(self) -> None:
@@ -266,6 +263,14 @@ class ProcessDatabase(Database):
     def statement_error(self) -> type[Exception]:
         """The class of the errors of statements."""
         return StatementError
+
+    def texts_of(self, error: Any) -> tuple[str | None, str | None]:
+        """Return DETAIL and HINT of an error of a statement, or of the package."""
+        return error.detail, error.hint
+
+    def log_unforeseen(self, error: Exception) -> None:
+        """Write to the program's log where an error of Python came from, without the value, which may be a text."""
+        logging.getLogger("pg_graphrag").error("%s, at %s", type(error).__name__, places(error))
 
     def error(self, error: GraphRAGError) -> Exception:
         """Return an error of the package as the server would raise it."""

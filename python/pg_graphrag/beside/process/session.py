@@ -4,6 +4,8 @@ What SQL declares of a routine holds here too: STABLE is one REPEATABLE READ sna
 SET is a setting of the transaction. The caller is the role that the session has when the call begins.
 """
 
+import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -19,8 +21,11 @@ from pg_graphrag.beside.process.routines import Routine
 from pg_graphrag.beside.process.statement_errors import CANCELLED, StatementError, database_error
 from pg_graphrag.beside.process.turns import in_statement
 from pg_graphrag.beside.process.values import register_loaders
-from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError, OutOfTimeError
 from pg_graphrag.server import OWNER, Row
+
+_OWN_LIMIT = "SELECT s.setting::int AS milliseconds FROM pg_catalog.pg_settings s WHERE s.name = 'statement_timeout'"
+_LIMIT = b"SELECT pg_catalog.set_config('statement_timeout', $1, true)"
 
 
 class Session:
@@ -41,6 +46,12 @@ class Session:
         self._is_snapshot = False
         # Whether nothing was asked in it yet.
         self._is_unused = False
+        # When what is bounded ends (time.monotonic()), after how many seconds, and how long the session's own statements may take
+        # (ms; 0: no limit).
+        self._deadline: float | None = None
+        self._seconds = 0.0
+        self._own_limit = 0
+        self._limit_cursor = psycopg.RawCursor(connection)
         # A role to take on with the next statement.
         self._pending_role: str | None = None
         self._role_cursor = psycopg.RawCursor(connection)
@@ -151,6 +162,29 @@ class Session:
         finally:
             self.is_joint = False
 
+    @contextmanager
+    def bounded(self, seconds: float) -> Iterator[None]:
+        """Give each statement inside what is left of so many seconds; OutOfTimeError where nothing is."""
+        outer = self._deadline, self._seconds
+        if self._deadline is None:
+            self._own_limit = self.run(_OWN_LIMIT)[0]["milliseconds"]
+        deadline = time.monotonic() + seconds
+        if self._deadline is None or deadline < self._deadline:
+            self._deadline, self._seconds = deadline, seconds
+        try:
+            yield
+        finally:
+            self._deadline, self._seconds = outer
+
+    def _milliseconds_left(self) -> int | None:
+        """Return how long the next statement may take where it is bounded."""
+        if self._deadline is None:
+            return None
+        left = math.ceil(1000 * (self._deadline - time.monotonic()))
+        if left <= 0:
+            raise OutOfTimeError(self._seconds)
+        return min(left, self._own_limit or left)
+
     def end(self, command: str) -> None:
         """Run COMMIT or ROLLBACK where a transaction is open."""
         if self.connection.info.transaction_status != TransactionStatus.IDLE:
@@ -242,23 +276,28 @@ class Session:
         return self._execute(statement, parameters, prepare=prepare)
 
     def check_cancelled(self) -> None:
-        """Let a cancel through; 57014."""
+        """Let a cancel through, 57014, or the end of what is bounded."""
         if self.is_cancelled:
             self._prepare_for_statement()
+        self._milliseconds_left()
 
     def _execute(self, statement: str, parameters: Sequence[Any] | None = None, *, prepare: bool = False) -> list[Row]:
         cursor = self.cursor
         role, self._pending_role = self._pending_role, None
         is_opening, self._is_opening = self._is_opening, False
+        milliseconds = self._milliseconds_left()
         try:
             with in_statement():
                 if is_opening:
                     self._open_with(statement, parameters, prepare)
-                elif role is None:
+                elif role is None and milliseconds is None:
                     cursor.execute(statement.encode(), parameters, prepare=prepare)
                 else:
-                    self._execute_as(role, statement, parameters, prepare)
+                    self._execute_with(role, milliseconds, statement, parameters, prepare)
         except psycopg.Error as error:
+            is_over = self._deadline is not None and time.monotonic() >= self._deadline
+            if is_over and error.sqlstate == CANCELLED[1] and not self.is_cancelled:
+                raise OutOfTimeError(self._seconds) from error
             diag = error.diag
             message = diag.message_primary or str(error)
             raise StatementError(message, error.sqlstate, diag.message_detail, diag.message_hint) from error
@@ -288,15 +327,28 @@ class Session:
             raise
         self._check_admission(opening_cursor.fetchall()[0])
 
-    def _execute_as(self, role: str, statement: str, parameters: Sequence[Any] | None, prepare: bool) -> None:
-        """Take on a role and run a statement, both in one message to the server: without the role, nothing is run."""
+    def _execute_with(
+        self,
+        role: str | None,
+        milliseconds: int | None,
+        statement: str,
+        parameters: Sequence[Any] | None,
+        prepare: bool,
+    ) -> None:
+        """Take on a role or a limit and run a statement, all in one message to the server: without the role, nothing is run."""
         role_cursor = self._role_cursor
         try:
             with self.connection.pipeline():
-                role_cursor.execute(b"SELECT pg_catalog.set_config('role', $1, true)", [role], prepare=True)
+                if role is not None:
+                    role_cursor.execute(b"SELECT pg_catalog.set_config('role', $1, true)", [role], prepare=True)
+                if milliseconds is not None:
+                    # Of the next statement: that of this one has begun.
+                    self._limit_cursor.execute(_LIMIT, [str(milliseconds)], prepare=True)
                 self.cursor.execute(statement.encode(), parameters, prepare=prepare)
         except psycopg.Error as error:
-            has_role = role_cursor.pgresult is not None and role_cursor.pgresult.status == ExecStatus.TUPLES_OK
+            has_role = role is None or (
+                role_cursor.pgresult is not None and role_cursor.pgresult.status == ExecStatus.TUPLES_OK
+            )
             if has_role or error.sqlstate != "42501":
                 raise
             raise GraphRAGError(
@@ -305,7 +357,8 @@ class Session:
                 hint="Let the process connect as the owner, or as a member of it; SET ROLE, or the URL's "
                 "options=-c role=…, says who asks.",
             ) from None
-        self._role = role
+        if role is not None:
+            self._role = role
 
 
 def _may_open(routine: Routine) -> bool:

@@ -6,11 +6,11 @@ caller: a read plans its indexes and asks its policies.
 """
 
 import json
-import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from pg_graphrag.ground.errors import OutOfTimeError, is_interrupt
 from pg_graphrag.search.answer.sql_fence import Refused, check_is_installed, fenced
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database, Row
@@ -29,7 +29,6 @@ MAX_ERROR = 500
 # What a model is told of.
 MAX_RELATIONS, MAX_COLUMNS, MAX_COMMENT = 60, 100, 300
 
-_CANCELLED = "57014"
 # Views of the graph, which show the caller what he may see of it.
 _VIEWS = ("graph_nodes", "graph_edges")
 _ATTACHED = "SELECT x.relation::text AS relation FROM graphrag._attachments x WHERE x.corpus = $1"
@@ -182,7 +181,6 @@ def _run(db: Database, statement: str, tables: Tables, seconds: float) -> TableR
     except Refused as refusal:
         return TableRows(statement, error=str(refusal))
     result = TableRows(checked.text)
-    began = time.monotonic()
     try:
         with db.bounded(seconds):
             # As JSON every type has a text, and columns of one name are kept apart. Not "(r)": a column may be called so.
@@ -197,12 +195,13 @@ def _run(db: Database, statement: str, tables: Tables, seconds: float) -> TableR
                 result.error = "the relations have changed since they were looked at"
                 return result
             rows = db.query(_READ, ["text"], [f"{sql} LIMIT {MAX_ROWS + 1}"])
+    except OutOfTimeError as error:
+        result.error = error.message
+        return result
     except db.statement_error as error:
-        is_cancelled = getattr(error, "sqlstate", None) == _CANCELLED
-        if is_cancelled and time.monotonic() - began < seconds:
-            # By the caller.
+        if is_interrupt(error):
             raise
-        result.error = f"it took longer than {seconds:.3g} s" if is_cancelled else str(error)
+        result.error = str(error)
         return result
     size = 0
     for row in rows[:MAX_ROWS]:

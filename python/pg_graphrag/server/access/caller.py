@@ -84,6 +84,26 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
     histories = db.query(_HISTORY, ["text"], [corpus]) if filter_ is not None and asks_a_moment(filter_) else []
     if histories:
         corpus = histories[0]["name"]
+    caller = check_corpus(db, corpus)
+    identity = caller["role"], caller["is_owner"], str(corpus)
+    # An empty filter keeps every document: to read which these are would take longer the more there are.
+    condition = (
+        None
+        if filter_ in (None, "{}")
+        else compile_filter(filter_, str(corpus), lambda name: keys_of(db, name), of_versions=bool(histories))
+    )
+    if not caller["reads_whole"]:
+        for row in db.query(_WITHHELD, ["int4"], [caller["id"]]):
+            _warn(db, caller["role"], row)
+        documents, matching = _visible(db, caller["id"], condition)
+        return Caller(*identity, documents=documents, matching=matching)
+    if condition is None or not condition.joins:
+        return Caller(*identity, condition=condition)
+    return Caller(*identity, matching=matching_ids(db, caller["id"], condition))
+
+
+def check_corpus(db: Database, corpus: str | None) -> Row:
+    """Return who calls, and what he may do with a corpus; errors of rights as of `caller_of`."""
     rows = db.query(_CALLER, ["text"], [corpus]) if corpus is not None else []
     if not rows:
         raise unknown_corpus(db, corpus)
@@ -100,21 +120,13 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
             sqlstate="42501",
             hint=f"Who owns the extension can give it: SELECT graphrag.grant_corpus('{corpus}', '{caller['role']}', 'read');",
         )
-    identity = caller["role"], caller["is_owner"], str(corpus)
-    # An empty filter keeps every document: to read which these are would take longer the more there are.
-    condition = (
-        None
-        if filter_ in (None, "{}")
-        else compile_filter(filter_, str(corpus), lambda name: keys_of(db, name), of_versions=bool(histories))
-    )
-    if not caller["reads_whole"]:
-        for row in db.query(_WITHHELD, ["int4"], [caller["id"]]):
-            _warn(db, caller["role"], row)
-        documents, matching = _visible(db, caller["id"], condition)
-        return Caller(*identity, documents=documents, matching=matching)
-    if condition is None or not condition.joins:
-        return Caller(*identity, condition=condition)
-    return Caller(*identity, matching=matching_ids(db, caller["id"], condition))
+    return caller
+
+
+def check_filter(db: Database, filter_: str | None) -> None:
+    """Refuse a filter that is wrong for every corpus, as `caller_of` does."""
+    if filter_ not in (None, "{}"):
+        compile_filter(str(filter_), "", lambda name: keys_of(db, name))
 
 
 def _warn(db: Database, role: str, withheld: Row) -> None:

@@ -124,7 +124,7 @@ COMMENT ON TABLE graphrag.community_states IS 'The graph as the last refresh of 
 COMMENT ON COLUMN graphrag.community_states.corpus_id IS 'Corpus';
 COMMENT ON COLUMN graphrag.community_states.revision IS 'Revision of the corpus that was clustered';
 COMMENT ON COLUMN graphrag.community_states.settings IS 'Parameters of the clustering; others begin anew';
-COMMENT ON COLUMN graphrag.community_states.edges IS 'Packed: ids of the clustered relationships (int64, ascending), then their shares of the whole weight (float32)';
+COMMENT ON COLUMN graphrag.community_states.edges IS 'Packed: the ids of both entities of each clustered relationship (int64), then its share of the whole weight (float32)';
 COMMENT ON COLUMN graphrag.community_states.edge_count IS 'Number of clustered relationships';
 COMMENT ON COLUMN graphrag.community_states.changed IS 'Relationships that changed since the last clustering from nothing';
 COMMENT ON COLUMN graphrag.community_states.modularity IS 'Modularity of level 0';

@@ -170,7 +170,7 @@ QUICK = ("test_merge.py", "test_protect.py", "test_neighbors.py")
 # What ./test --all adds: every mode, workers, curation, filters, errors.
 LONGER = (
     *("test_search.py", "test_search_filter.py", "test_process_jobs.py", "test_curation.py"),
-    "test_every_restriction.py",
+    *("test_every_restriction.py", "test_several_corpora.py"),
 )
 
 _execute = psycopg.Connection.execute

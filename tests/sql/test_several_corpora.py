@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
+from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.mode_names import MODES
 from psycopg.types.json import Jsonb
 
@@ -369,6 +370,29 @@ def test_the_client_asks_them_and_says_whose_rows_they_are(module_db: Database, 
         assert {row.corpus for row in rag.search(QUERY)} == {LAUNCHERS}
         with pytest.raises(Exception, match="corpus_timeout belongs to a search of several corpora"):
             rag.search(QUERY, corpus_timeout=1)
+
+
+def test_the_client_takes_a_list_of_any_kind_and_no_text(module_db: Database, two: list[str]) -> None:
+    with GraphRAG(module_db.url, LAUNCHERS, log_queries=True) as rag:
+        found = rag.search(QUERY, corpora=(name for name in two))
+        assert [(row.corpus, row.source_key) for row in found] == places(merged(module_db, two))
+        with pytest.raises(GraphRAGError, match="cannot be the text 'rockets'") as error:
+            rag.search(QUERY, corpora="rockets")
+        assert error.value.hint == "Give a list: ['rockets']."
+        nothing: Any = [None]
+        with pytest.raises(psycopg.errors.NullValueNotAllowed):
+            rag.search(QUERY, corpora=nothing)
+
+
+def test_the_query_log_of_a_corpus_that_did_not_answer_has_no_question(
+    module_db: Database, two: list[str], broken: str
+) -> None:
+    module_db.execute("SELECT graphrag.alter_corpus(%s, '{\"query_log\": true}')", [broken])
+    count = "SELECT count(*) FROM graphrag.query_log"
+    before = value(module_db, count)
+    with GraphRAG(module_db.url, LAUNCHERS, log_queries=True) as rag:
+        assert rag.search(QUERY, corpora=[*two, broken])
+    assert value(module_db, count) == before
 
 
 @pytest.mark.skipif(beside.IS_BESIDE, reason="a session's memory is of the process that serves it")

@@ -6,6 +6,8 @@ Ids are compared too: both databases are new, and one worker does the same jobs 
 from __future__ import annotations
 
 import dataclasses
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -15,7 +17,9 @@ import psycopg
 import pytest
 from pg_graphrag import GraphRAG
 from pg_graphrag.beside.client import Document
+from pg_graphrag.beside.client import hosts as client_hosts
 from pg_graphrag.beside.process import schema
+from pg_graphrag.beside.process.session import Session
 from psycopg.conninfo import make_conninfo
 
 from tests.endpoint import Endpoint
@@ -62,6 +66,62 @@ def test_the_same_is_made_of_documents_and_nothing_is_wrong(hosts: Hosts) -> Non
 def test_every_mode_finds_the_same_rows_for_the_same_reasons(hosts: Hosts, mode: str) -> None:
     assert same(hosts, lambda rag: rag.search(QUESTION, mode=mode))
     assert same(hosts, lambda rag: rag.search(QUESTION, mode=mode, filter={"open": True}, top_k=3))
+
+
+def test_several_corpora_give_the_same_rows(hosts: Hosts) -> None:
+    for host in hosts:
+        other = GraphRAG(host.url, "other")
+        other.create_corpus(cypher=False)
+        other.insert(Document("Enigma was broken at Bletchley Park.", "bletchley"))
+        other.process_jobs()
+    try:
+        assert same(hosts, lambda rag: rag.search(QUESTION, corpora=["stories", "other"], corpus_timeout=60))
+        assert same(hosts, lambda rag: rag.search(QUESTION, corpora=["*"], top_k=3))
+        for arguments in (
+            {"corpora": ["nobody's"]},
+            {"corpora": [], "top_k": 1},
+            {"corpora": ["other"], "corpus_timeout": 1e-10},
+        ):
+            assert same(hosts, lambda rag, given=arguments: rag.search(QUESTION, **given))[1]
+    finally:
+        for host in hosts:
+            host.rag.call("drop_corpus", name="other")
+
+
+@pytest.fixture
+def slow_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statements of the process that take a while each, none of them long."""
+    run = Session.run
+
+    def run_late(session: Session, *arguments: Any, **named: Any) -> Any:
+        time.sleep(0.1)
+        return run(session, *arguments, **named)
+
+    monkeypatch.setattr(Session, "run", run_late)
+
+
+def test_a_corpus_has_its_time_for_all_of_its_statements(hosts: Hosts, slow_link: None) -> None:
+    start = time.monotonic()
+    with pytest.raises(psycopg.Error, match=r"it took longer than 0\.3 s") as error:
+        hosts[1].rag.search(QUESTION, corpora=["stories"], corpus_timeout=0.3)
+    assert error.value.sqlstate == "57014"
+    assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize("seconds", [0.5, 30.0])
+def test_a_cancel_ends_the_call_and_not_one_corpus(hosts: Hosts, slow_link: None, seconds: float) -> None:
+    with psycopg.connect(hosts[1].url, autocommit=True) as connection:
+        rag = GraphRAG(connection, "stories")
+        rag.call("create_corpus", name="later")
+        # While a corpus has had its time, too: the next statement is the first of the other.
+        timer = threading.Timer(0.7, client_hosts.cancel, [connection])
+        try:
+            timer.start()
+            with pytest.raises(psycopg.errors.QueryCanceled, match="user request"):
+                rag.search(QUESTION, corpora=["stories", "later"], corpus_timeout=seconds)
+        finally:
+            timer.join()
+            rag.call("drop_corpus", name="later")
 
 
 @pytest.mark.parametrize("mode", MODES)

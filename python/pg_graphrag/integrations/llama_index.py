@@ -117,8 +117,8 @@ class GraphRAGRetriever(BaseRetriever):
     Notes
     -----
     A node has the number of the chunk as its id. Its metadata are the document's, and source_key, title, document_id and
-    corpus, and with `corpora` or the option `min_relevance` relevance; where the document's have such a name too, these are
-    graphrag_source_key and so on.
+    corpus; with `corpora` or the option `min_relevance` relevance, and where one of these corpora did not answer `unanswered`.
+    Where the document's have such a name too, these are graphrag_source_key and so on.
     """
 
     def __init__(
@@ -156,6 +156,8 @@ def _found(hit: SearchResult) -> NodeWithScore:
     own |= place_of(hit.explain)
     if hit.relevance is not None:
         own["relevance"] = hit.relevance
+    if "unanswered" in hit.explain:
+        own["unanswered"] = hit.explain["unanswered"]
     metadata = with_own(_metadata(hit.explain.get("metadata", {})), **own)
     return NodeWithScore(node=TextNode(id_=str(hit.chunk_id), text=hit.content, metadata=metadata), score=hit.score)
 

@@ -179,7 +179,7 @@ class AsyncGraphRAG:
     ) -> T:
         """Run a statement that only reads, and note it where the client was told to.
 
-        Of several corpora in the log of each that is named, or that has a row.
+        Of several corpora in the log of each that is named or has a row, and that answered.
         """
         start = time.monotonic()
         result = await self._read(statement)
@@ -269,7 +269,7 @@ class AsyncGraphRAG:
         filter: Mapping[str, Any] | None = None,
         low_level_keywords: Sequence[str] | None = None,
         high_level_keywords: Sequence[str] | None = None,
-        corpora: Sequence[str] | None = None,
+        corpora: Iterable[str] | None = None,
         corpus_timeout: float | None = None,
         **options: Any,
     ) -> Results[SearchResult]:
@@ -285,18 +285,19 @@ class AsyncGraphRAG:
             Only documents whose metadata contains this.
         low_level_keywords, high_level_keywords : sequence of str, optional
             Entities and themes of the query, where the caller knows them better than the server's own understanding.
-        corpora : sequence of str, optional
+        corpora : iterable of str, optional
             Corpora to search in place of the client's own, in one list; ``["*"]``: all that the caller may read.
         corpus_timeout : float, optional
             Seconds that each of them may take.
         **options
             The search options of the mode, such as ``rrf_k=10`` or ``profile="paper"``.
         """
-        searched = self.corpus if corpora is None else ", ".join(corpora)
+        names = sql_statements.names_of(corpora)
+        searched = self.corpus if names is None else ", ".join(map(str, names))
         with tracing.call("search", searched, mode, query, options) as call:
             statement = sql_statements.search(
                 self.corpus,
-                corpora,
+                names,
                 corpus_timeout,
                 query=query,
                 mode=mode,
@@ -306,7 +307,7 @@ class AsyncGraphRAG:
                 high_level_keywords=high_level_keywords,
                 options=options | call.profile,
             )
-            return call.returns(await self._logged("search", mode, query, statement, corpora))
+            return call.returns(await self._logged("search", mode, query, statement, names))
 
     async def search_entities(
         self,

@@ -23,6 +23,7 @@ from pg_graphrag.beside.client.results import (
     WaitResult,
 )
 from pg_graphrag.beside.process.routines import Routine, find
+from pg_graphrag.ground.bounds import ALL
 from pg_graphrag.ground.document import Document
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -143,7 +144,7 @@ def search(
         22023 for seconds without `corpora`.
     """
     if corpora is not None:
-        return results("search", SearchResult, corpora=list(corpora), corpus_timeout=seconds, **arguments)
+        return results("search", SearchResult, corpora=corpora, corpus_timeout=seconds, **arguments)
     if seconds is not None:
         raise GraphRAGError(
             "corpus_timeout belongs to a search of several corpora", hint="Give corpora, or leave it out."
@@ -153,9 +154,17 @@ def search(
     return _call("search", own, lambda rows: Results(SearchResult(*(*row, corpus)) for row in rows), columns)
 
 
+def names_of(corpora: Iterable[str] | None) -> list[str] | None:
+    """Return names of corpora as a list; 22023 for one text, whose letters would be taken for names."""
+    if isinstance(corpora, str):
+        raise GraphRAGError(f"corpora cannot be the text {corpora[:100]!r}", hint=f"Give a list: [{corpora[:100]!r}].")
+    return None if corpora is None else list(corpora)
+
+
 def by_corpus(corpora: Iterable[str], found: Any) -> dict[str, list[SearchResult]]:
-    """Return {corpus: what was found in it}, of those that were named or have something."""
-    names = sorted({*corpora, *(row.corpus for row in found)} - {"*"})
+    """Return {corpus: what was found in it}, of those that were named or have something, and answered."""
+    unanswered = found[0].explain.get("unanswered", {}) if found else {}
+    names = sorted({*corpora, *(row.corpus for row in found)} - {ALL, *unanswered})
     return {name: [row for row in found if row.corpus == name] for name in names}
 
 

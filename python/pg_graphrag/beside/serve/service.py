@@ -15,6 +15,7 @@ from pg_graphrag.beside.serve.callers import Caller, Callers
 from pg_graphrag.beside.serve.guard import CALLER
 from pg_graphrag.beside.serve.http_errors import Refusal
 from pg_graphrag.beside.serve.settings import Settings
+from pg_graphrag.ground.bounds import ALL
 
 T = TypeVar("T")
 
@@ -51,7 +52,7 @@ class Service:
 
         def checked(rag: GraphRAG, connection: Connection) -> T:
             for name in [rag.corpus] if corpora is None else corpora:
-                if name != "*":
+                if name != ALL:
                     reading.check_corpus(connection, name)
             return work(rag, connection)
 

@@ -21,7 +21,7 @@ from pg_graphrag.beside.serve.guard import SESSION
 from pg_graphrag.beside.serve.http_errors import Refusal, refusal
 from pg_graphrag.beside.serve.protocols import replies
 from pg_graphrag.beside.serve.service import Service, Who, begun, while_connected
-from pg_graphrag.ground.bounds import MAX_PROMPT, MAX_QUESTION
+from pg_graphrag.ground.bounds import LEAST_CORPUS_SECONDS, MAX_CORPORA, MAX_CORPUS_SECONDS, MAX_PROMPT, MAX_QUESTION
 from pg_graphrag.ground.mode_names import MODES
 
 Corpus = Annotated[str | None, Query(max_length=200, description="Corpus; the server's own when left out.")]
@@ -69,10 +69,12 @@ class SearchRequest(Retrieval):
     corpora: list[Annotated[str, Field(max_length=200)]] | None = Field(
         None,
         min_length=1,
-        max_length=100,
+        max_length=MAX_CORPORA,
         description="Corpora to search in place of one; `*`: all that there are for the caller.",
     )
-    corpus_timeout: float | None = Field(None, gt=0, le=600, description="Seconds that each of them may take.")
+    corpus_timeout: float | None = Field(
+        None, ge=LEAST_CORPUS_SECONDS, le=MAX_CORPUS_SECONDS, description="Seconds that each of them may take."
+    )
     top_k: int = Field(10, ge=1, le=MAX_TOP_K)
     offset: int = Field(0, ge=0, le=10_000)
 

@@ -63,6 +63,9 @@ class Hits(TypedDict):
 
     results: list[Hit]
     next_offset: NextOffset
+    unanswered: NotRequired[
+        Annotated[dict[str, str], Field(description="Corpora that did not answer, and why: their passages are missing")]
+    ]
 
 
 class Cited(TypedDict):

@@ -26,7 +26,7 @@ from pg_graphrag.beside.serve.guard import CALLER
 from pg_graphrag.beside.serve.http_errors import refusal
 from pg_graphrag.beside.serve.protocols import mcp_results
 from pg_graphrag.beside.serve.service import Service, while_connected
-from pg_graphrag.ground.bounds import MAX_QUESTION
+from pg_graphrag.ground.bounds import MAX_CORPORA, MAX_QUESTION
 from pg_graphrag.ground.mode_names import MEANINGS, MODES
 
 T = TypeVar("T")
@@ -115,7 +115,8 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         query: Query,
         corpus: Corpus = None,
         corpora: Annotated[
-            list[str] | None, Field(min_length=1, max_length=100, description='Several in place of one; ["*"]: all')
+            list[str] | None,
+            Field(min_length=1, max_length=MAX_CORPORA, description='Several in place of one; ["*"]: all'),
         ] = None,
         mode: ModeOfSearch = "hybrid",
         limit: Annotated[int, Field(ge=1, le=MAX_HITS)] = 5,
@@ -151,7 +152,10 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
                 )
                 for hit in hits[:limit]
             ]
-            return {"results": results, "next_offset": offset + limit if len(hits) > limit else None}
+            page = mcp_results.Hits(results=results, next_offset=offset + limit if len(hits) > limit else None)
+            if hits and (unanswered := hits[0].explain.get("unanswered")):
+                page["unanswered"] = unanswered
+            return page
 
         return await read(ctx, corpus, work, corpora=corpora)
 

@@ -35,6 +35,6 @@ def _over_the_connection(name: str) -> Callable[..., Any]:
 
 for _name in (
     *("query", "literal_query", "prepare", "execute", "cursor", "hold", "call", "poll", "commit", "rollback"),
-    *("subtransaction", "bounded", "notice", "warning", "error", "folder"),
+    *("subtransaction", "bounded", "notice", "warning", "error", "texts_of", "log_unforeseen", "folder"),
 ):
     setattr(SharedDatabase, _name, _over_the_connection(_name))

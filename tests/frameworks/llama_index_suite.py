@@ -75,6 +75,19 @@ DOCUMENTS = [
 
 
 @pytest.fixture
+def test_a_node_says_which_corpora_did_not_answer(filled: GraphRAG, url: str) -> None:
+    filled.call("create_corpus", name="lost")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE graphrag.corpora SET options = '{\"embedding\": 3}' WHERE name = 'lost'")
+        try:
+            retriever = GraphRAGRetriever(filled, mode="bm25", top_k=1, corpora=[filled.corpus, "lost"])
+            (node,) = retriever.retrieve("Babbage")
+            assert node.metadata["unanswered"] == {"lost": 'option "embedding" cannot be 3'}
+        finally:
+            connection.execute("UPDATE graphrag.corpora SET options = '{}' WHERE name = 'lost'")
+            filled.call("drop_corpus", name="lost")
+
+
 def index(client: GraphRAG) -> Any:
     context = StorageContext.from_defaults(vector_store=GraphRAGVectorStore(client))
     return VectorStoreIndex.from_documents(DOCUMENTS, storage_context=context, embed_model=MockEmbedding(1))

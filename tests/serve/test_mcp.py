@@ -116,6 +116,24 @@ def test_a_hit_says_where_it_stands(server: Serving, module_db: Database) -> Non
     over_http(server.url, talk)
 
 
+def test_corpora_that_did_not_answer_are_named(server: Serving, module_db: Database, corpus: str) -> None:
+    module_db.execute("SELECT graphrag.create_corpus('lost', '{\"cypher\": false}')")
+    module_db.execute("UPDATE graphrag.corpora SET options = '{\"embedding\": 3}' WHERE name = 'lost'")
+
+    async def talk(client: Client) -> None:
+        hits = await call(client, "search", corpora=[corpus, "lost"], query="Ada Lovelace", mode="bm25")
+        assert hits["results"]
+        assert hits["unanswered"] == {"lost": 'option "embedding" cannot be 3'}
+        hits = await call(client, "search", corpora=[corpus], query="Ada Lovelace", mode="bm25")
+        assert not hits.get("unanswered")
+
+    try:
+        over_http(server.url, talk)
+    finally:
+        module_db.execute("UPDATE graphrag.corpora SET options = '{\"cypher\": false}' WHERE name = 'lost'")
+        module_db.execute("SELECT graphrag.drop_corpus('lost')")
+
+
 def test_a_citation_says_where_it_stands(server: Serving) -> None:
     async def talk(client: Client) -> None:
         answer = await call(client, "ask", question="What did Ada Lovelace write on the Analytical Engine?")

@@ -74,7 +74,6 @@ DOCUMENTS = [
 ]
 
 
-@pytest.fixture
 def test_a_node_says_which_corpora_did_not_answer(filled: GraphRAG, url: str) -> None:
     filled.call("create_corpus", name="lost")
     with psycopg.connect(url, autocommit=True) as connection:
@@ -88,6 +87,7 @@ def test_a_node_says_which_corpora_did_not_answer(filled: GraphRAG, url: str) ->
             filled.call("drop_corpus", name="lost")
 
 
+@pytest.fixture
 def index(client: GraphRAG) -> Any:
     context = StorageContext.from_defaults(vector_store=GraphRAGVectorStore(client))
     return VectorStoreIndex.from_documents(DOCUMENTS, storage_context=context, embed_model=MockEmbedding(1))

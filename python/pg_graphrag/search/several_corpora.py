@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -117,9 +118,9 @@ def search_corpora(
         relevances[corpus] = [row.relevance for row in answer]
         order = merged_order(relevances)[:wanted]
         # Others that follow only put rows behind. The first say how well a corpus answers.
+        places = Counter(name for name, _ in order)
         for name in rows:
-            places = sum(owner == name for owner, _ in order)
-            del rows[name][places:], relevances[name][max(places, FIRST) :]
+            del rows[name][places[name] :], relevances[name][max(places[name], FIRST) :]
     _tell(db, faults, has_answers=bool(rows), has_rows=any(relevances.values()), is_unclear=unclear)
     note = {corpus: fault.reason for corpus, fault in faults.items()} | ({ALL: _UNCLEAR} if unclear else {})
     ranked = [(rank, corpus, rows[corpus][place]) for rank, (corpus, place) in enumerate(order, 1)]

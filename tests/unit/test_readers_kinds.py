@@ -133,3 +133,11 @@ def test_an_output_of_a_notebook_that_is_cut_is_said(tmp_path: Path) -> None:
     document, warning = read(write(tmp_path / "a.ipynb", data), "a.ipynb")
     assert isinstance(document, Document)
     assert "1 output of more than 10,000 characters: the rest is left out" in str(warning)
+
+
+@pytest.mark.parametrize("output", [{"data": {"image/png": "iVBOR", "text/plain": "<Figure>"}}, {"png": "iVBOR"}])
+def test_a_notebook_says_that_its_plots_are_not_read(tmp_path: Path, output: dict[str, object]) -> None:
+    data = files.notebook([{"cell_type": "code", "source": "plot()", "outputs": [output]}])
+    document, warning = read(write(tmp_path / "a.ipynb", data), "a.ipynb")
+    assert isinstance(document, Document) and "plot()" in document.content
+    assert "1 × picture that a cell shows" in str(warning)

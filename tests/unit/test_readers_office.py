@@ -238,7 +238,7 @@ def test_cells_of_a_notebook_keep_code_and_outputs_apart(tmp_path: Path) -> None
         {
             "cell_type": "code",
             "source": "1 + 1",
-            "outputs": [{"output_type": "execute_result", "data": {"text/plain": ["2"], "image/png": "AAAA"}}],
+            "outputs": [{"output_type": "execute_result", "data": {"text/plain": ["2"], "text/html": "<b>2</b>"}}],
         },
     ]
     document = the_document(write(tmp_path / "a.ipynb", files.notebook(cells)))

@@ -31,6 +31,7 @@ def read_notebook(source: Source) -> Iterator[Document | ReadWarning]:
         metadata = notebook.get("metadata", {})
         language = metadata.get("kernelspec", {}).get("language") or metadata.get("language_info", {}).get("name") or ""
         blocks = [block for cell in cells for block in _cell(cell, str(language))]
+        pictures = sum(map(_is_picture, (output for cell in cells for output in cell.get("outputs", []))))
         facts = _facts(metadata, str(language))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise source.error(f"cannot be read as a notebook: {error}; is it damaged?") from None
@@ -43,6 +44,8 @@ def read_notebook(source: Source) -> Iterator[Document | ReadWarning]:
         title if isinstance(title, str) and title else heading_of(content),
         facts,
     )
+    if pictures:
+        source.left_out["picture that a cell shows"] += pictures
     if cut := sum(block.endswith(_CUT) for block in blocks):
         yield source.warning(
             f"{cut:,} output{'s' if cut > 1 else ''} of more than {_MAX_OUTPUT:,} characters: the rest is left out"
@@ -82,6 +85,11 @@ def _output(output: dict[str, Any]) -> str:
         if text := _joined(data.get(name, "")):
             return text
     return extract(html)[1] if (html := _joined(data.get("text/html", data.get("html", "")))) else ""
+
+
+def _is_picture(output: dict[str, Any]) -> bool:
+    # Notebooks of before 2014 name no media types.
+    return any(kind.startswith("image/") or kind in ("png", "jpeg", "svg") for kind in output.get("data", output))
 
 
 def _joined(text: Any) -> str:

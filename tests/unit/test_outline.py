@@ -121,7 +121,7 @@ class Chunks:
     """The chunks table."""
 
     def __init__(self, **row: Any):
-        self.row = {"id": 7, "picture_id": None} | row
+        self.row = {"id": 7, "document_id": 1, "picture_id": None} | row
 
     def query(self, *_: object) -> list[dict[str, Any]]:
         return [self.row]

@@ -140,7 +140,7 @@ def test_a_citation_has_page_and_section_of_its_paragraph(sentence: str, path: s
         "### macOS\n\nIt is dragged to the applications.\f"
     )
     db: Any = Chunks(section="Install", page=3, content=content)
-    (citation,) = with_places(db, [{"number": 1, "chunk_id": 7, "title": "Guide"}], [(1, sentence)])
+    (citation,) = with_places(db, [{"number": 1, "chunk_id": 7, "document_id": 1, "title": "Guide"}], [(1, sentence)])
     assert (citation["section"], citation["pages"]) == (path, pages)
     assert pages_text(3, content) == "3–5"
 

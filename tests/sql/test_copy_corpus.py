@@ -350,6 +350,7 @@ def test_a_copy_that_is_not_what_the_source_has_is_taken_back(
             assert connection.execute("SELECT count(*) FROM graphrag.corpora").fetchone() == (0,)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("killed", ["source", "target"])
 def test_a_server_that_ends_in_the_middle_leaves_nothing_and_the_command_can_be_repeated(
     source: GraphRAG, db: Database, shared_cluster: Cluster | Server, monkeypatch: pytest.MonkeyPatch, killed: str
@@ -377,6 +378,7 @@ def test_a_server_that_ends_in_the_middle_leaves_nothing_and_the_command_can_be_
         assert differences(state(beside), original) == []
 
 
+@pytest.mark.slow
 def test_writers_of_other_corpora_go_on_while_a_copy_is_under_way(
     source: GraphRAG, db: Database, shared_cluster: Cluster | Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -412,6 +414,7 @@ def test_writers_of_other_corpora_go_on_while_a_copy_is_under_way(
     assert db.execute("SELECT count(*) FROM graphrag.documents WHERE corpus = 'busy'").fetchone() == (len(tables) // 4,)
 
 
+@pytest.mark.slow
 def test_two_copies_at_once_get_numbers_of_their_own(source: GraphRAG, db: Database) -> None:
     original = state(db.url)
     status: list[int] = []

@@ -143,6 +143,7 @@ def test_long_words_are_cut(db: Database) -> None:
     assert violations(db, corpus) == []
 
 
+@pytest.mark.slow
 def test_a_long_document_has_its_pictures(db: Database) -> None:
     corpus = searched_corpus(db)
     content = "\n\n".join(f"Hall {number} of Osaka has pumps of Acme Rockets." for number in range(5000))

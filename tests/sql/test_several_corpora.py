@@ -293,6 +293,7 @@ def test_a_reader_of_a_part_gets_of_each_what_he_gets_of_it_alone(
         module_db.execute("SELECT graphrag.unprotect(%s)", [COMPUTERS])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.skipif(beside.IS_BESIDE, reason="the timer is the server's")
 @pytest.mark.parametrize("how", ["pg_cancel_backend", "statement_timeout", "pg_terminate_backend"])
 @pytest.mark.parametrize("seconds", ["NULL", "5"])

@@ -70,6 +70,7 @@ def test_a_page_that_cannot_be_read_for_sure_is_left_out_and_reported(tmp_path: 
     assert any("page 2" in str(item) for item in items if isinstance(item, ReadWarning))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("turns", [90, 180, 270, 2.5])
 def test_a_page_is_read_however_it_lies(tmp_path: Path, turns: float) -> None:
     lines = ["The Kestrel engine burns methane and oxygen.", "It first flew on the Heron launcher."] * 3
@@ -133,6 +134,7 @@ def test_the_words_of_a_picture_that_is_kept_stand_beside_it_alone(tmp_path: Pat
     assert [item.recognised_text for item in items if isinstance(item, Picture)] == ["VALVE 42"]
 
 
+@pytest.mark.slow
 def test_a_scan_whose_pages_are_kept_is_no_reason_to_run_ocr(tmp_path: Path) -> None:
     path = scan(tmp_path / "a.pdf", [page(["The Kestrel engine burns methane."]), page([])])
     for options in (AUTO, replace(AUTO, pictures=True)):

@@ -60,11 +60,11 @@ class SessionCache:
         self._entries.move_to_end(key)
         return entry.value
 
-    def known(self, corpus: Corpus, key: Hashable, read: Callable[[], T]) -> T:
-        """Return the small value of the corpus' revision under `key`: read, and cached, where it is not there."""
+    def get_or_compute(self, corpus: Corpus, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the small value of the corpus' revision under `key`: computed, and cached, where it is not there."""
         value: T | None = self.get(corpus, key)
         if value is None:
-            value = read()
+            value = compute()
             if corpus.revision is not None:
                 self.put(corpus, key, value, 0)
         return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pg_graphrag.search.contexts.citations import with_places
+from pg_graphrag.search.contexts.citation_places import with_places
 from pg_graphrag.text.chunks import chunk
 from pg_graphrag.text.outline import Outline, pages_text
 

@@ -17,7 +17,8 @@ from pg_graphrag.search.answer.grounded import Answer, AskRequest, Deadlines, an
 from pg_graphrag.search.answer.query_log import log_query
 from pg_graphrag.search.answer.shown_pictures import shown_pictures
 from pg_graphrag.search.answer.table_query import add_rows, check_outcome, table_rows, tables_of
-from pg_graphrag.search.contexts.citations import cited_documents, with_places
+from pg_graphrag.search.contexts.citation_places import with_places
+from pg_graphrag.search.contexts.citations import cited_documents
 from pg_graphrag.search.contexts.context_packing import assemble, budget
 from pg_graphrag.search.contexts.points import NOTHING_NOTED
 from pg_graphrag.search.query.mode import Mode

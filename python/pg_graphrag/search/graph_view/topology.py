@@ -172,7 +172,7 @@ SELECT pg_catalog.array_agg(e.key) AS keys,
        {packed(ids="e.id", degrees="e.degree", counts="e.mention_count")}
   FROM (SELECT x.id, x.key, x.degree, x.mention_count FROM graphrag.entities x WHERE x.corpus_id = $1 ORDER BY x.key) e
 """
-# Of relationships `r`.
+# Columns of relationships `r`.
 PACKED_RELATIONSHIPS = packed(
     ids="r.id",
     low="r.low_id",

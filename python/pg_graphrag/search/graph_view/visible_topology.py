@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from pg_graphrag.ground.numeric import Flags, IdIndex, Ids, Lists, distinct, int64s, np, packed
-from pg_graphrag.search.graph_view.topology import CURATED, Topology, built
+from pg_graphrag.search.graph_view.topology import CURATED, PACKED_RELATIONSHIPS, Topology, built
 from pg_graphrag.search.graph_view.visible_chunks import NO_EVIDENCE, RANK
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database, Row
@@ -36,18 +36,9 @@ SELECT pg_catalog.array_agg(e.key) AS keys, {packed(ids="e.id", merged_counts="e
          ORDER BY x.key) e
 """
 _VISIBLE_RELATIONSHIPS = f"""
-SELECT {
-    packed(
-        ids="r.id",
-        low="r.low_id",
-        high="r.high_id",
-        sources="CASE WHEN r.forward THEN r.low_id ELSE r.high_id END",
-        weights="r.weight::float8",
-        counts="r.mention_count",
-        as_merged="r.as_merged::int",
-    )
-}
-  FROM (SELECT x.id, x.low_id, x.high_id, m.mention_count, m.weight, m.forward,
+SELECT {PACKED_RELATIONSHIPS}, {packed(as_merged="r.as_merged::int")}
+  FROM (SELECT x.id, x.low_id, x.high_id, m.mention_count, m.weight,
+               CASE WHEN m.forward THEN x.low_id ELSE x.high_id END AS source_id,
                m.mention_count = x.mention_count AND x.summary_of IS NULL AND m.fragments = 0 AND NOT m.is_edited AS as_merged
           FROM graphrag._counted_relationships(NULL, NULL, $1) m
           JOIN graphrag.relationships x ON x.id = m.relationship_id) r

@@ -91,14 +91,12 @@ def search(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
 
 # By corpus_id: else a condition of protect() would be asked of documents of other corpora, and could fail there.
 _UNINDEXED = """
-SELECT c.name
-  FROM graphrag.corpora c
- WHERE c.name = $1
-   AND EXISTS (SELECT FROM graphrag.documents d
-                WHERE d.corpus_id = (SELECT i.id FROM graphrag.corpora i WHERE i.name = $1) AND d.retracted_at IS NULL)
+WITH corpus AS MATERIALIZED (SELECT c.id FROM graphrag.corpora c WHERE c.name = $1)
+SELECT true AS is_unindexed
+ WHERE EXISTS (SELECT FROM graphrag.documents d
+                WHERE d.corpus_id = (SELECT corpus.id FROM corpus) AND d.retracted_at IS NULL)
    AND NOT EXISTS (SELECT FROM graphrag.documents d
-                    WHERE d.corpus_id = (SELECT i.id FROM graphrag.corpora i WHERE i.name = $1)
-                      AND d.indexed_hash IS NOT NULL)
+                    WHERE d.corpus_id = (SELECT corpus.id FROM corpus) AND d.indexed_hash IS NOT NULL)
 """
 # Corpora of which the session was told.
 _noticed: set[str] = set()
@@ -126,12 +124,12 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
         from pg_graphrag.search.retrievers.relevance import relevant  # most searches keep all rows
 
         rows = relevant(search_query, rows)
-    for row, fields in zip(rows, shown(search_query, mode, rows), strict=True):
+    for row, fields in zip(rows, unranked_rows(search_query, mode, rows), strict=True):
         yield (ranks[row.chunk_id], *fields)
 
 
-def shown(query: Query, mode: Mode, rows: list[FoundChunk]) -> Iterator[tuple[Any, ...]]:
-    """Yield what search shows of each row but its rank."""
+def unranked_rows(query: Query, mode: Mode, rows: list[FoundChunk]) -> Iterator[tuple[Any, ...]]:
+    """Yield the row that search returns of each chunk, without its rank."""
     documents = _documents(query.db, {row.document_id for row in rows})
     query.notes.update(query.profile_notes())
     for row in rows:

@@ -16,7 +16,7 @@ from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
 from pg_graphrag.search.query.query import question
 from pg_graphrag.search.retrievers.relevance import check_known, judge
-from pg_graphrag.search.search import Call, notice_unindexed, parse, shown
+from pg_graphrag.search.search import Call, notice_unindexed, parse, unranked_rows
 from pg_graphrag.server import Database, unforeseen
 from pg_graphrag.server.access.caller import Caller, check_corpus, check_filter
 from pg_graphrag.server.access.entry import as_owner
@@ -234,7 +234,8 @@ def _rows(db: Database, call: Call, caller: Caller, count: int) -> list[_Row]:
         query, found = best_rows(query, mode, count)
         judge(query, found)
         return [
-            _Row(fields, row.explain["relevance"]) for row, fields in zip(found, shown(query, mode, found), strict=True)
+            _Row(fields, row.explain["relevance"])
+            for row, fields in zip(found, unranked_rows(query, mode, found), strict=True)
         ]
 
     rows = as_owner(db, run)

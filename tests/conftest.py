@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime import beside, everyday
+from tests.runtime import beside, slow_tests
 from tests.runtime.cluster import (
     MEMORY,
     OWN_CLUSTER,
@@ -70,8 +70,8 @@ def pytest_collection() -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the files of LONGEST; the rest stays as it is. Mark what is slow, and skip what the second host cannot serve."""
-    everyday.mark_slow(items)
-    config.stash[everyday.FILES] = everyday.everyday_files(items)
+    slow_tests.mark_slow(items)
+    config.stash[slow_tests.FILES] = slow_tests.everyday_files(items)
     ranks = {PROJECT / "tests" / file: place for place, file in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(LONGEST)))
     if beside.IS_BESIDE:

@@ -53,12 +53,12 @@ def test_a_corpus_needs_a_name(module_db: Database, name: str | None) -> None:
 
 
 def test_a_name_of_more_than_200_bytes_is_refused_with_its_length(module_db: Database) -> None:
-    for statement, *given in (
+    for statement, *arguments in (
         ("SELECT graphrag.create_corpus(%s)",),
         ("SELECT graphrag.clone_corpus(%s, %s)", searched_corpus(module_db)),
         ("SELECT graphrag.keep_history(%s, %s)", new_corpus(module_db)),
     ):
-        diag = refused(module_db, statement, *given, "é" * 101)
+        diag = refused(module_db, statement, *arguments, "é" * 101)
         assert diag.sqlstate == "22023" and "has 202 bytes" in str(diag.message_primary)
         assert "at most 200 bytes" in str(diag.message_hint)
     assert value(module_db, "SELECT graphrag.create_corpus(%s)", "é" * 100)

@@ -82,7 +82,7 @@ def test_several_corpora_give_the_same_rows(hosts: Hosts) -> None:
             {"corpora": [], "top_k": 1},
             {"corpora": ["other"], "corpus_timeout": 1e-10},
         ):
-            assert same(hosts, lambda rag, given=arguments: rag.search(QUESTION, **given))[1]
+            assert same(hosts, lambda rag, arguments=arguments: rag.search(QUESTION, **arguments))[1]
     finally:
         for host in hosts:
             host.rag.call("drop_corpus", name="other")

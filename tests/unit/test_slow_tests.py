@@ -6,7 +6,7 @@ from itertools import pairwise, product
 
 import pytest
 
-from tests.runtime.everyday import FILES, spread
+from tests.runtime.slow_tests import FILES, spread
 
 
 @pytest.mark.parametrize("count", range(1, 13))

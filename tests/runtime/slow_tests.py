@@ -1,12 +1,4 @@
-"""Which tests `./test` leaves to `./test --all`: those that are marked `slow`.
-
-A test that takes long is slow where it
-
-- repeats at length what a quicker one checks: each value of a matrix, each released version, each moment of an interruption;
-- crosses what have tests of their own: a dump of attached tables, a model asked by an old version, a curation in a warm session;
-- needs a real model, a browser, or a server that is made for it.
-
-Each file keeps tests for every day, and so does each attack, with some of its parameters.
+"""The marks of tests that `./test` leaves to `./test --all`. CONTRIBUTING.md says which tests are slow.
 
 ``@pytest.mark.slow`` marks a test, or one of its parameters. ``@pytest.mark.sample(3)`` marks all but three of a test's
 parameters, which show as many values as three can.
@@ -20,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+# Its multiples, modulo 1, lie far apart, however many there are.
 GOLDEN = 0.618034
+# Whether each file that is collected has a test for every day.
 FILES = pytest.StashKey[dict[Path, bool]]()
 
 

@@ -27,7 +27,7 @@ from pg_graphrag.index.extraction import extraction_replies, records
 from pg_graphrag.index.graph import cypher_text
 from pg_graphrag.llm.asking import replies
 from pg_graphrag.llm.endpoints.faults import ItemFault
-from pg_graphrag.search.contexts import citations, sentences_in_order
+from pg_graphrag.search.contexts import citation_places, sentences_in_order
 from pg_graphrag.search.contexts.citations import Citations
 from pg_graphrag.text import chunks, concept, dates, languages, outline, prose, sentences
 from pg_graphrag.text.naming import full_names
@@ -124,7 +124,7 @@ READERS: dict[str, Callable[[str], Any]] = {
         text.encode("utf-16-be", "replace").replace(b"\0", b"")
     ),
     "the outline of a text": lambda text: outline.Outline(text).section(0, len(text)),
-    "the paragraph that is cited": lambda text: citations._paragraph(text, text[:200]),
+    "the paragraph that is cited": lambda text: citation_places._paragraph(text, [text[:200]]),
     "the licence around a book": furniture.without_gutenberg,
     "lines of a PDF": _read_lines,
 }

@@ -59,6 +59,8 @@ def test_entries_of_trackers_and_ends_of_versions_are_no_prose(text: str, gone: 
         ("Many studies [@tag:Laird2010; see @Liu2013, p. 3] agree.", ("Laird", "Liu", "see"), "agree."),
         ("Chryssolouris et al. [@doi:10.1/x] (@sec-discovery) asked.", ("10.1", "discovery"), "asked."),
         ("Then [@bob] wrote to @ann_1, and [@user1](/u/1) met Kurt.", (), "[@bob] wrote to @ann_1, and [@user1]"),
+        ("It is [Ann Stone, ann@web2.org] who asks.", ("web2",), "[Ann Stone, "),
+        ("[@bob: Kurt Weill is here] was all.", (), "[@bob: Kurt Weill is here] was all."),
     ],
 )
 def test_citations_of_pandoc_are_no_prose_and_people_are(text: str, gone: tuple[str, ...], stays: str) -> None:

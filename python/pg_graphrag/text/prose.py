@@ -56,9 +56,9 @@ _DOMAIN = re.compile(
 )
 # Paths of files: /etc/apt/sources.list, ~/.ssh/config.
 _PATH = re.compile(r"(?<![\w/])~?/(?:[\w.+-]{1,80}/){1,12}[\w.+-]{0,80}")
-# [@Laird2010; @doi:10.1/x] and @sec-results of Pandoc and Quarto; [@bob] is somebody.
+# [@Laird2010; @doi:10.1/x] and @sec-results of Pandoc and Quarto; [@bob] and [@bob: hello] are of somebody.
 _CITATION = re.compile(
-    r"\[(?=[^\[\]\n]{0,80}@[\w-]{1,80}[\d:])[^\[\]\n]{0,2000}\](?!\()"
+    r"\[(?=[^\[\]\n]{0,80}(?<!\w)@[\w-]{1,80}(?:\d|:\w))[^\[\]\n]{0,2000}\](?!\()"
     r"|(?<!\w)@(?:sec|fig|tbl|eq|lst|tag|doi|pmc?id|arxiv)[-:][\w.:/-]{1,200}"
 )
 # [text](../page.html#part "Title"): before paths, of which it may hold one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pg_graphrag.text.naming.gate import Mention, Usage, is_entity, language_of, traits, windows_of
+from pg_graphrag.text.naming.gate import Mention, Usage, counted_windows, is_entity, language_of, traits
 
 
 def usage(text: str, name: str, *, is_name: bool = True, scores: list[float] | None = None, **given: int) -> Usage:
@@ -35,17 +35,18 @@ def test_what_the_tagger_does_not_call_a_name_needs_more_than_a_capital() -> Non
 def test_a_term_is_asked_for_more_where_a_document_says_more_than_two_sentences() -> None:
     text = "The Kestrel engine burns methane."
     methane = usage(text, "methane", is_name=False, scores=[-0.5])
-    assert [is_entity(methane, windows) for windows in (windows_of([text], 1), windows_of([9 * text], 1), 5, 60)] == [
-        True,
-        False,
-        False,
-        False,
-    ]
+    assert [
+        is_entity(methane, windows) for windows in (counted_windows([text], 1), counted_windows([9 * text], 1), 5, 60)
+    ] == [True, False, False, False]
 
 
 def test_a_document_of_one_or_two_sentences_in_any_script_is_a_note() -> None:
-    assert [windows_of([text], 1) for text in ("Bob Stone left.", "東京へ行く。", 20 * "東京へ行く。")] == [0, 0, 1]
-    assert windows_of(["Bob Stone left."], 2) == 2
+    assert [counted_windows([text], 1) for text in ("Bob Stone left.", "東京へ行く。", 20 * "東京へ行く。")] == [
+        0,
+        0,
+        1,
+    ]
+    assert counted_windows(["Bob Stone left."], 2) == 2
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from pg_graphrag.text.concept import NEVER, Concept, digest, entity_types, key
 from pg_graphrag.text.languages import detect
 from pg_graphrag.text.letters import has_invisible_or_apart, with_places, without_stray_invisible
 from pg_graphrag.text.naming.full_names import full_names, references, speakers, with_speakers
-from pg_graphrag.text.naming.gate import windows_of
+from pg_graphrag.text.naming.gate import counted_windows
 from pg_graphrag.text.outline import PATH_JOINT, Outline
 from pg_graphrag.text.prose import prose
 from pg_graphrag.text.sentences import sentences
@@ -322,7 +322,7 @@ def _read(
         whole_text = "\n".join(proses)
         speaking = speakers(whole_text)
         full = with_speakers(full_names(everything, whole_text, languages), speaking)
-    window_count = windows_of(proses, sum(len(chunk_draft.windows) for chunk_draft in chunk_drafts))
+    window_count = counted_windows(proses, sum(len(chunk_draft.windows) for chunk_draft in chunk_drafts))
     usages = usages_of(
         [*concepts_by_chunk, *titles.values()],
         [*proses, *[name] * len(titles)],

@@ -116,13 +116,13 @@ def language_of(text: str, language: str) -> str:
     return language if language in _READ else _OTHER
 
 
-def windows_of(proses: Sequence[str], windows: int) -> int:
+def counted_windows(proses: Sequence[str], windows: int) -> int:
     """Return of how many windows a document counts as: 0 where it is a note."""
     return 0 if windows == 1 and sum(len(prose.encode()) for prose in proses) <= _NOTE_BYTES else windows
 
 
 def is_entity(usage: Usage, windows: int) -> bool:
-    """Whether a concept of a document of so many windows (`windows_of`) is an entity."""
+    """Whether a concept of a document of so many windows (`counted_windows`) is an entity."""
     if usage.language == "ja" and _CJK.match(usage.name) and _parts_of_speech(usage.name, "ja") in _PASSING:
         return False
     weights = _weights()

@@ -196,7 +196,6 @@ def test_a_reply_that_comes_later_is_not_kept(db: Database, endpoint: Endpoint) 
     assert value(db, "SELECT count(*) FROM graphrag.llm_cache") == 1
 
 
-@pytest.mark.slow
 def test_an_extraction_that_comes_later_is_not_kept(db: Database, endpoint: Endpoint) -> None:
     corpus = asked_of_a_model(db, endpoint)
     put(db, corpus, "zk-later", "Zephyrine Quillfeather of Vaultmere.")
@@ -209,7 +208,6 @@ def test_an_extraction_that_comes_later_is_not_kept(db: Database, endpoint: Endp
     assert places_with(db) == []
 
 
-@pytest.mark.slow
 def test_a_report_of_before_is_not_stored(db: Database, endpoint: Endpoint) -> None:
     corpus = asked_of_a_model(db, endpoint, communities=True)
     llm = {"provider": provider(db, endpoint), "model": "m"}

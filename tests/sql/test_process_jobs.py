@@ -190,7 +190,6 @@ def test_a_session_that_works_and_searches_has_one_thread(module_db: Database, c
         assert len(list(Path(f"/proc/{session.info.backend_pid}/task").iterdir())) == 1
 
 
-@pytest.mark.slow
 def test_no_snapshot_is_held_during_the_slow_part(module_db: Database, corpus: str) -> None:
     put(module_db, corpus, "long", long_text())
     worker_session = worker(module_db.url)

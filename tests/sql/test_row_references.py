@@ -187,7 +187,6 @@ def test_what_one_role_read_another_does_not_see(works: Database) -> None:
         assert answers(session) == allowed
 
 
-@pytest.mark.slow
 def test_an_answer_is_the_same_where_a_session_drops_what_it_knows(works: Database) -> None:
     with warm(works) as (session, before):
         session.execute(

@@ -189,7 +189,6 @@ def test_what_is_cached_changes_no_result(reader: Connection, corpus: str) -> No
     assert results(reader, corpus, ASKED) == expected
 
 
-@pytest.mark.slow
 def test_a_graph_cached_without_its_texts_changes_no_result(module_db: Database, corpus: str) -> None:
     with session(module_db) as reader:
         expected = uncached(reader, corpus, ASKED)
@@ -228,7 +227,6 @@ def test_deleted_documents_leave_their_places_to_others_in_a_cached_graph(module
         assert after == uncached(reader, corpus, asked) != before
 
 
-@pytest.mark.slow
 def test_a_part_of_a_graph_is_the_same_from_the_tables_and_from_its_topology(module_db: Database, corpus: str) -> None:
     asked = [
         (mode, {"even": even}, *words, {})

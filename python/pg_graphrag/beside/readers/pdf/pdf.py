@@ -16,8 +16,9 @@ import pypdfium2 as pdfium
 
 from pg_graphrag.beside.readers.attached import MAX_ATTACHMENTS, own_names, read_attachments
 from pg_graphrag.beside.readers.layout.blocks import LEFTWARD, page_of
+from pg_graphrag.beside.readers.layout.grids import Grid, Rule, grids_of
 from pg_graphrag.beside.readers.layout.page import DOTS, Block, Line, Page, Segment
-from pg_graphrag.beside.readers.layout.ruled import Grid, Rule, grids_of, with_rows
+from pg_graphrag.beside.readers.layout.ruled import with_rows
 from pg_graphrag.beside.readers.layout.text import Entry, text_of, title_of
 from pg_graphrag.beside.readers.markdown import heading_of
 from pg_graphrag.beside.readers.ocr.recognise import MAX_PAGES as MAX_RECOGNISED

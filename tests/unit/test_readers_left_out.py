@@ -211,8 +211,9 @@ def test_pages_of_pdf_with_formulas_are_named(tmp_path: Path) -> None:
     )
 
 
-def test_arrows_of_wrapped_code_are_no_formula(tmp_path: Path) -> None:
-    arrow, wrapped = (82.0, 700.0, "F2", 11.0, ">"), (90.0, 700.0, "F3", 11.0, "limit=20, rest > 3")
+@pytest.mark.parametrize("x", [90.0, 96.0, 101.0, 140.0])
+def test_arrows_of_wrapped_code_are_no_formula(tmp_path: Path, x: float) -> None:
+    arrow, wrapped = (82.0, 700.0, "F2", 11.0, ">"), (x, 700.0, "F3", 11.0, "limit=20, rest > 3")
     data = pdf([[(72.0, 720.0, "F3", 11.0, "total = take("), arrow, wrapped]])
     data = data.replace(b"/Helvetica-Bold", b"/ABCDEF+CMSY10X")
     assert reasons(tmp_path / "a.pdf", data) == []

@@ -91,6 +91,6 @@ def _joined(first: Segment, second: Segment) -> Segment:
         first.is_code and second.is_code,
         first.is_bold,
         first.turns,
-        first.is_formula or second.is_formula,
+        second.is_formula or (first.is_formula and not second.is_code),
         first.follows,
     )

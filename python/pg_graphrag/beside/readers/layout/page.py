@@ -29,7 +29,7 @@ class Segment:
     is_bold: bool = False
     # Quarters of a turn against most text of the page.
     turns: int = 0
-    # Whether it begins in a font of formulas.
+    # Whether it begins in a font of formulas, and does not end in code: an arrow stands before code that goes on in a new line.
     is_formula: bool = False
     # Whether a gap that may be one of justified text parts it from the segment at its left.
     follows: bool = False

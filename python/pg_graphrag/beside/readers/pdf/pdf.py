@@ -209,7 +209,8 @@ def _page(pdf: pdfium.PdfDocument, number: int, left_out: Counter[str]) -> tuple
 
 
 def _has_formula(line: Line) -> bool:
-    return any(segment.is_formula for segment in line.segments) and _FORMULA_SIGN.search(line.text) is not None
+    is_formula = any(segment.is_formula for segment in line.segments) and not line.segments[-1].is_code
+    return is_formula and _FORMULA_SIGN.search(line.text) is not None
 
 
 def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence[Grid]) -> list[Segment]:
@@ -235,9 +236,11 @@ def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence
             is_code, is_bold = _style(handle, second if _LINE_NUMBER.match(text) else first)
             is_code = is_code and (last == first or _style(handle, last)[0])
             turns = (_turn(handle, first) - turns_of_page) % 4
-            is_formula = text[0] not in DOTS + "∗" and _FORMULA_FONT.search(_font(handle, first)[0]) is not None
-            # Code that goes on behind the arrow of a wrapped line is none.
-            is_formula = is_formula and not _style(handle, last)[0]
+            is_formula = (
+                text[0] not in DOTS + "∗"
+                and _FORMULA_FONT.search(_font(handle, first)[0]) is not None
+                and not _style(handle, last)[0]
+            )
             segments.append(
                 Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold, turns, is_formula, follows)
             )

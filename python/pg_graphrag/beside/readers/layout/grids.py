@@ -9,22 +9,14 @@ from typing import TypeAlias
 
 from pg_graphrag.beside.readers.layout.page import Segment
 
+# A line that is drawn, as a thin box: left, right, bottom and top, in points from the bottom left of the page.
+Box: TypeAlias = tuple[float, float, float, float]
 # A stretch of a line: where the line is, and from where to where it is drawn.
 _Stretch: TypeAlias = tuple[float, float, float]
 # Points: how far lines that touch may be apart; pieces of one line, beside each other; and edges that are one.
 _TOUCHING, _ONE_LINE, _ONE_EDGE = 3.0, 1.5, 3.0
 # Lines of a page beyond which it is a drawing; cells of a table, at most; columns and rows, at least.
-_MAX_RULES, _MAX_CELLS, _LEAST_BOTH_WAYS = 4_000, 5_000, 2
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A line that is drawn, as a thin box in points from the bottom left of the page."""
-
-    x0: float
-    y0: float
-    x1: float
-    y1: float
+_MAX_LINES, _MAX_CELLS, _LEAST_BOTH_WAYS = 4_000, 5_000, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +77,11 @@ class Grid:
         return [[groups.root(row * width + column) for column in range(width)] for row in range(len(self.ys) - 1)]
 
 
-def grids_of(rules: Sequence[Rule]) -> list[Grid]:
+def grids_of(lines: Sequence[Box]) -> list[Grid]:
     """Return where lines cross so that there are columns and rows; none of a page that is drawn all over."""
-    across = _joined(
-        ((rule.y0 + rule.y1) / 2, rule.x0, rule.x1) for rule in rules if rule.x1 - rule.x0 > rule.y1 - rule.y0
-    )
-    upright = _joined(
-        ((rule.x0 + rule.x1) / 2, rule.y0, rule.y1) for rule in rules if rule.x1 - rule.x0 <= rule.y1 - rule.y0
-    )
-    if len(across) + len(upright) > _MAX_RULES:
+    across = _joined(((y0 + y1) / 2, x0, x1) for x0, x1, y0, y1 in lines if x1 - x0 > y1 - y0)
+    upright = _joined(((x0 + x1) / 2, y0, y1) for x0, x1, y0, y1 in lines if x1 - x0 <= y1 - y0)
+    if len(across) + len(upright) > _MAX_LINES:
         return []
     grids = []
     for flat, tall in _crossing(across, upright):

@@ -16,7 +16,7 @@ import pypdfium2 as pdfium
 
 from pg_graphrag.beside.readers.attached import MAX_ATTACHMENTS, own_names, read_attachments
 from pg_graphrag.beside.readers.layout.blocks import LEFTWARD, page_of
-from pg_graphrag.beside.readers.layout.grids import Grid, Rule, grids_of
+from pg_graphrag.beside.readers.layout.grids import Grid, grids_of
 from pg_graphrag.beside.readers.layout.page import DOTS, Block, Line, Page, Segment
 from pg_graphrag.beside.readers.layout.ruled import with_rows
 from pg_graphrag.beside.readers.layout.text import Entry, text_of, title_of
@@ -185,7 +185,7 @@ def _page(pdf: pdfium.PdfDocument, number: int, left_out: Counter[str]) -> tuple
             text_page = page.get_textpage()
             try:
                 turns = _turns(text_page.raw, min(text_page.count_chars(), MAX_CHARACTERS))
-                grids = grids_of([Rule(*_boxed(_turned(*box, turns))) for box in drawn_lines(page)])
+                grids = grids_of([_turned(*box, turns) for box in drawn_lines(page)])
                 segments = _segments(text_page, turns, grids)
                 if grids:
                     # Lines of what is no table part no words.
@@ -344,14 +344,8 @@ def _turns(text_page: Any, count: int) -> int:
     return turns.most_common(1)[0][0] if turns else 0
 
 
-def _boxed(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    """Return left, bottom, right and top of a box that has them as left, right, bottom and top."""
-    left, right, bottom, top = box
-    return left, bottom, right, top
-
-
 def _turned(left: float, right: float, bottom: float, top: float, turns: int) -> tuple[float, float, float, float]:
-    """Return the box of a character (left, right, bottom, top) as on a page that is turned back."""
+    """Return a box (left, right, bottom, top) as on a page that is turned back."""
     if turns == 1:
         return -top, -bottom, left, right
     if turns == _UPSIDE_DOWN:

@@ -101,9 +101,8 @@ def read_source(source: Source, kind: str) -> Iterator[Item]:
                 yield item
                 continue
             yield from _with_pictures(source, item, kind)
-        if source.left_out:
-            left_out = ", ".join(f"{count:,} × {what}" for what, count in sorted(source.left_out.items()))
-            yield source.warning(f"left out: {left_out}")
+        if left_out := [f"{count:,} × {what}" for what, count in sorted(source.left_out.items()) if count]:
+            yield source.warning(f"left out: {', '.join(left_out)}")
         if source.damage.places:
             yield source.warning(str(source.damage))
     except ReadError as error:

@@ -29,13 +29,15 @@ _OF_NUMBERS = 0.8
 _LINES_AROUND = 2
 
 
-def page_of(segments: list[Segment], grids: Sequence[Grid] = ()) -> Page:
-    """Return the blocks of a page's runs of characters, which are upright, and of its ruled tables."""
+def page_of(segments: list[Segment], grids: Sequence[Grid] = ()) -> tuple[Page, list[Grid]]:
+    """Return the blocks of a page's runs of characters, which are upright; and which of the lines that cross are tables."""
+    from_left = grids
     if _is_leftward(segments):
         # As one that is read from the left: text as it is, places mirrored.
         segments = [replace(segment, x0=-segment.x1, x1=-segment.x0) for segment in segments]
-        grids = [grid.mirrored() for grid in grids]
-    return blocks(with_cells(lines_of(with_rows(segments, grids)[0])))
+        from_left = [grid.mirrored() for grid in grids]
+    segments, tables = with_rows(segments, from_left)
+    return blocks(with_cells(lines_of(segments))), [grids[number] for number in tables]
 
 
 def _is_leftward(segments: Sequence[Segment]) -> bool:

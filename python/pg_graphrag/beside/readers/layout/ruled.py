@@ -21,8 +21,8 @@ _CROOKED = 0.5
 _FEW_BANDS, _LEAST_UNRULED, _FULL_LINES = 3, 3, 0.7
 
 
-def with_rows(segments: list[Segment], grids: Sequence[Grid]) -> tuple[list[Segment], list[Grid]]:
-    """Return the segments of a page, those within a table as one for each of its rows; and which grids are tables."""
+def with_rows(segments: list[Segment], grids: Sequence[Grid]) -> tuple[list[Segment], list[int]]:
+    """Return the segments of a page, those of a table as one for each of its rows; and the numbers of grids that are tables."""
     tables = []
     for number, grid in enumerate(grids):
         within = [segment for segment in segments if segment.row is None and grid.place(segment)]
@@ -32,7 +32,7 @@ def with_rows(segments: list[Segment], grids: Sequence[Grid]) -> tuple[list[Segm
         if len(filled) >= _LEAST_BOTH_WAYS and 2 * sum(count > 1 for count in filled) >= len(filled):
             ids = set(map(id, within))
             segments = [segment for segment in segments if id(segment) not in ids] + rows
-            tables.append(grid)
+            tables.append(number)
     return segments, tables
 
 

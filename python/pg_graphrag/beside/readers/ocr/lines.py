@@ -101,7 +101,7 @@ def page_of_lines(lines: Sequence[RecognisedLine]) -> Page:
         box_of_type = (min(xs) + margin, min(ys), max(xs) - margin, max(ys))
         segments.append(Segment(*box_of_type, _TYPE_OF_BOX * size, line.text))
     _even_sizes(segments)
-    return page_of(segments)
+    return page_of(segments)[0]
 
 
 def share(lines: Sequence[RecognisedLine], holds: Callable[[RecognisedLine], bool]) -> float:

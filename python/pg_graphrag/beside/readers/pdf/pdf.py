@@ -18,7 +18,6 @@ from pg_graphrag.beside.readers.attached import MAX_ATTACHMENTS, own_names, read
 from pg_graphrag.beside.readers.layout.blocks import LEFTWARD, page_of
 from pg_graphrag.beside.readers.layout.grids import Grid, grids_of
 from pg_graphrag.beside.readers.layout.page import DOTS, Block, Line, Page, Segment
-from pg_graphrag.beside.readers.layout.ruled import with_rows
 from pg_graphrag.beside.readers.layout.text import Entry, text_of, title_of
 from pg_graphrag.beside.readers.markdown import heading_of
 from pg_graphrag.beside.readers.ocr.recognise import MAX_PAGES as MAX_RECOGNISED
@@ -186,19 +185,17 @@ def _page(pdf: pdfium.PdfDocument, number: int, left_out: Counter[str]) -> tuple
             try:
                 turns = _turns(text_page.raw, min(text_page.count_chars(), MAX_CHARACTERS))
                 grids = grids_of([_turned(*box, turns) for box in drawn_lines(page)])
-                segments = _segments(text_page, turns, grids)
-                if grids:
+                # A page is turned where its text is.
+                upright, aside = _parted(_segments(text_page, turns, grids))
+                page_blocks, tables = page_of(upright, grids)
+                if len(tables) < len(grids):
                     # Lines of what is no table part no words.
-                    tables = with_rows(segments, grids)[1]
-                    segments = segments if len(tables) == len(grids) else _segments(text_page, turns, tables)
-                    grids = tables
+                    upright, aside = _parted(_segments(text_page, turns, tables))
+                    page_blocks, _ = page_of(upright, tables)
                 is_cut = text_page.count_chars() > MAX_CHARACTERS
             finally:
                 text_page.close()
-            has_objects = bool(segments) or next(iter(page.get_objects(max_depth=1)), None) is not None
-            # A page is turned where its text is.
-            upright, aside = _parted(segments)
-            page_blocks = page_of(upright, grids)
+            has_objects = bool(upright) or next(iter(page.get_objects(max_depth=1)), None) is not None
             apart = [aside] if aside else []
             apart += [_apart(text, upright) for text in notes_of(page, pdf.formenv, left_out)]
             return page_blocks + [Block([Line([segment])]) for segment in apart], has_objects, is_cut

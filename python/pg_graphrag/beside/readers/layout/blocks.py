@@ -30,7 +30,7 @@ _LINES_AROUND = 2
 
 
 def page_of(segments: list[Segment], grids: Sequence[Grid] = ()) -> tuple[Page, list[Grid]]:
-    """Return the blocks of a page's runs of characters, which are upright; and which of the lines that cross are tables."""
+    """Return the blocks of a page's runs of characters, which are upright; and which grids are tables."""
     from_left = grids
     if _is_leftward(segments):
         # As one that is read from the left: text as it is, places mirrored.

@@ -21,7 +21,7 @@ _MAX_LINES, _MAX_CELLS, _LEAST_BOTH_WAYS = 4_000, 5_000, 2
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Lines that cross: where columns begin and end, from the left; rows, from the top; and what lines there are between."""
+    """Lines that cross: edges of columns from the left, and of rows from the top; and from where to where lines are drawn."""
 
     xs: list[float]
     ys: list[float]
@@ -35,7 +35,7 @@ class Grid:
         )
 
     def mirrored(self) -> "Grid":
-        """Return it as on a page that is read from the right."""
+        """Return it with left and right exchanged."""
         return Grid(
             [-x for x in reversed(self.xs)],
             self.ys,
@@ -63,7 +63,7 @@ class Grid:
         return rows
 
     def cells(self) -> list[list[int]]:
-        """Return for each row the number of the cell in each column: those that no line parts are one."""
+        """Return for each row the number of the cell in each column; places that no line parts are one cell."""
         width = len(self.xs) - 1
         groups = _Groups(width * (len(self.ys) - 1))
         upright, across = _drawn_at(self.upright, self.xs), _drawn_at(self.across, self.ys)
@@ -110,6 +110,7 @@ def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
 
 
 def _levels(stretches: Sequence[_Stretch]) -> Iterator[list[_Stretch]]:
+    """Yield the stretches of each line, of all in the order of their lines."""
     level: list[_Stretch] = []
     for stretch in stretches:
         if level and stretch[0] - level[0][0] > _ONE_LINE:

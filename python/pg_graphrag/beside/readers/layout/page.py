@@ -33,7 +33,7 @@ class Segment:
     is_formula: bool = False
     # Whether a gap that may be one of justified text parts it from the segment at its left.
     follows: bool = False
-    # What it stands for, where it is a row of a table that is ruled.
+    # The row of a ruled table that it stands for.
     row: Row | None = None
 
     @property

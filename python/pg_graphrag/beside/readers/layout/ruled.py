@@ -1,6 +1,6 @@
 """Tables that are ruled: what stands between the lines that are drawn on a page is a cell."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
@@ -37,7 +37,7 @@ def with_rows(segments: list[Segment], grids: Sequence[Grid]) -> tuple[list[Segm
 
 
 def _completed(grid: Grid, segments: Sequence[Segment]) -> Grid:
-    """Return a grid with the lines that its text shows: between columns of which only some have a line, or only the heads."""
+    """Return a grid with lines added where its text shows columns that no line parts, or that lines part in some rows alone."""
     xs, upright = list(grid.xs), list(grid.upright)
     rows = grid.by_row(segments)
     for left, right in pairwise(grid.xs):
@@ -86,32 +86,28 @@ def _table_rows(grid: Grid, number: int, within: Sequence[Segment]) -> Iterator[
         if place := grid.place(segment):
             by_place.setdefault(place, []).append(segment)
     cells = grid.cells()
-    by_row: dict[int, dict[int, list[Segment]]] = {}
+    by_cell: dict[int, dict[int, list[Segment]]] = {}
     for (level, column), segments in by_place.items():
-        by_row.setdefault(cells[level][column], {}).setdefault(level, []).extend(segments)
-    _part_cells(cells, by_row)
-    texts = {cell: [segment for segments in rows.values() for segment in segments] for cell, rows in by_row.items()}
-    lengths = [sum(len(segment.text) for segment in segments) for segments in texts.values()]
-    if (
-        min(len({column for _, column in by_place}), len({row for row, _ in by_place})) < _LEAST_BOTH_WAYS
-        or len(texts) < max(_LEAST_BOTH_WAYS + 1, _FILLED_CELLS * len({cell for row in cells for cell in row}))
-        or 2 * sum(length > _LETTERS_OF_PROSE for length in lengths) > len(lengths)
-        or _is_drawing(grid, cells)
-    ):
+        by_cell.setdefault(cells[level][column], {}).setdefault(level, []).extend(segments)
+    _part_cells(cells, by_cell)
+    texts = {cell: [segment for segments in rows.values() for segment in segments] for cell, rows in by_cell.items()}
+    if not _is_table(grid, cells, texts, by_place):
         return
-    joined = {cell: _cell_text(segments) for cell, segments in texts.items()}
-    labels = {cell for cell, text in joined.items() if len(text) <= _LETTERS_OF_A_LABEL and _is_one(by_row[cell])}
+    values_of = {cell: _cell_text(segments) for cell, segments in texts.items()}
+    labels = {cell for cell, text in values_of.items() if len(text) <= _LETTERS_OF_A_LABEL and _is_one(by_cell[cell])}
     upper: tuple[list[Segment], list[str]] | None = None
     bands = [row for row in cells if any(cell in texts for cell in row)]
     inner = [index for index, row in enumerate(bands) if len(set(row)) > 1]
     seen: set[int] = set()
     for index, row in enumerate(bands):
         segments = [segment for cell in dict.fromkeys(row) for segment in texts.get(cell, ())]
-        values = [joined.get(cell, "") for cell in row]
+        values = [values_of.get(cell, "") for cell in row]
         if len(set(row)) == 1:
             # A title over all columns; amid the table it is a row, so that those below have their heads.
             is_row = inner[:1] < [index] < inner[-1:] and len(values[0]) <= _LETTERS_OF_PROSE
-            yield _joined(segments, values[0], Row(number, [values[0], *[""] * (len(row) - 1)]) if is_row else None)
+            yield _row_segment(
+                segments, values[0], Row(number, [values[0], *[""] * (len(row) - 1)]) if is_row else None
+            )
             continue
         if upper is not None:
             segments, values = upper[0] + segments, joined_heads(upper[1], values)
@@ -120,7 +116,7 @@ def _table_rows(grid: Grid, number: int, within: Sequence[Segment]) -> Iterator[
             continue
         elif lines := _unruled_rows(grid, segments, len(bands)):
             for line, values in lines:
-                yield _joined(line, " ".join(filter(None, values)), Row(number, values))
+                yield _row_segment(line, " ".join(filter(None, values)), Row(number, values))
             continue
         else:
             # A cell over several columns is in the first; one over several rows in each, where it is a short label.
@@ -130,11 +126,28 @@ def _table_rows(grid: Grid, number: int, within: Sequence[Segment]) -> Iterator[
             ]
         upper = None
         seen.update(row)
-        yield _joined(segments, " ".join(filter(None, values)), Row(number, values))
+        yield _row_segment(segments, " ".join(filter(None, values)), Row(number, values))
+
+
+def _is_table(
+    grid: Grid,
+    cells: Sequence[Sequence[int]],
+    texts: Mapping[int, Sequence[Segment]],
+    places: Iterable[tuple[int, int]],
+) -> bool:
+    """Whether enough cells have a text, at enough places (row, column), and they are neither boxes of prose nor a drawing."""
+    rows, columns = (len(set(numbers)) for numbers in zip(*places, strict=True)) if texts else (0, 0)
+    lengths = [sum(len(segment.text) for segment in segments) for segments in texts.values()]
+    return (
+        min(rows, columns) >= _LEAST_BOTH_WAYS
+        and len(texts) >= max(_LEAST_BOTH_WAYS + 1, _FILLED_CELLS * len({cell for row in cells for cell in row}))
+        and 2 * sum(length > _LETTERS_OF_PROSE for length in lengths) <= len(lengths)
+        and not _is_drawing(grid, cells)
+    )
 
 
 def _is_drawing(grid: Grid, cells: Sequence[Sequence[int]]) -> bool:
-    """Whether what no lines part is, by its area, no rectangle for the most part: boxes and arrows between them."""
+    """Whether most of the area is in cells that are no rectangles: around boxes, and the arrows between them."""
     places: dict[int, list[tuple[int, int]]] = {}
     for row, numbers in enumerate(cells):
         for column, cell in enumerate(numbers):
@@ -150,7 +163,7 @@ def _is_drawing(grid: Grid, cells: Sequence[Sequence[int]]) -> bool:
 
 
 def _is_above(heads: Sequence[int], below: Sequence[int], texts: Container[int]) -> bool:
-    """Whether a row of cells stands above one of heads: some go over columns, and below the others is nothing else."""
+    """Whether a row is the upper of two with heads: some cells go over several columns, and no text is below the others."""
     alone = [place for place, cell in enumerate(heads) if heads.count(cell) == 1]
     return (
         len(alone) < len(heads)
@@ -160,7 +173,7 @@ def _is_above(heads: Sequence[int], below: Sequence[int], texts: Container[int])
 
 
 def _part_cells(cells: list[list[int]], by_row: dict[int, dict[int, list[Segment]]]) -> None:
-    """Part cells that have a text of its own in most of their rows: the lines between these lack."""
+    """Part cells over several rows that have a text of its own in most of them: no lines are drawn between these."""
     width = len(cells[0])
     for cell, texts in list(by_row.items()):
         if _is_one(texts):
@@ -184,7 +197,7 @@ def _is_one(by_row: Mapping[int, Sequence[Segment]]) -> bool:
 
 
 def _unruled_rows(grid: Grid, segments: Sequence[Segment], bands: int) -> list[tuple[list[Segment], list[str]]]:
-    """Return the rows between two lines of a table that has none between them; none where they are lines of cells."""
+    """Return the lines of text in a row of cells as rows, where none is drawn between them; nothing where they are lines of cells."""
     lines: list[tuple[list[Segment], list[str]]] = []
     for line in _by_line(segments):
         values = [""] * (len(grid.xs) - 1)
@@ -212,7 +225,8 @@ def _unruled_rows(grid: Grid, segments: Sequence[Segment], bands: int) -> list[t
     return rows
 
 
-def _joined(segments: Sequence[Segment], text: str, row: Row | None) -> Segment:
+def _row_segment(segments: Sequence[Segment], text: str, row: Row | None) -> Segment:
+    """Return the segments of a row as one."""
     return Segment(
         min(segment.x0 for segment in segments),
         min(segment.y0 for segment in segments),

@@ -17,7 +17,8 @@ _ALIKE = 1.3
 # Of a line's box, how much its type is.
 _TYPE_OF_BOX = 0.85
 _MARGIN = 0.2
-# Of a script that an engine does not read it sees a letter here and there: what is sparser is not all of a line.
+# Of a script that an engine does not read, it sees a letter here and there. A line that is longer than so many of its heights
+# for each letter was not read whole.
 _SPARSEST = 2.5
 
 

@@ -197,7 +197,7 @@ def _is_one(by_row: Mapping[int, Sequence[Segment]]) -> bool:
 
 
 def _unruled_rows(grid: Grid, segments: Sequence[Segment], bands: int) -> list[tuple[list[Segment], list[str]]]:
-    """Return the lines of text in a row of cells as rows, where none is drawn between them; nothing where they are lines of cells."""
+    """Return the lines of text in a row of cells as rows, where nothing is drawn between; none where they are lines of cells."""
     lines: list[tuple[list[Segment], list[str]]] = []
     for line in _by_line(segments):
         values = [""] * (len(grid.xs) - 1)

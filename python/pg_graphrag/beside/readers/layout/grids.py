@@ -15,8 +15,10 @@ Box: TypeAlias = tuple[float, float, float, float]
 _Stretch: TypeAlias = tuple[float, float, float]
 # Points: how far lines that touch may be apart; pieces of one line, beside each other; and edges that are one.
 _TOUCHING, _ONE_LINE, _ONE_EDGE = 3.0, 1.5, 3.0
-# Lines of a page beyond which it is a drawing; cells of a table, at most; columns and rows, at least.
-_MAX_LINES, _MAX_CELLS, _LEAST_BOTH_WAYS = 4_000, 5_000, 2
+# Lines of a page, with their pieces joined, beyond which it is a drawing; cells of a table, at most.
+_MAX_JOINED, _MAX_CELLS = 4_000, 5_000
+# Columns, and rows, of a table, at least.
+LEAST_BOTH_WAYS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +83,13 @@ def grids_of(lines: Sequence[Box]) -> list[Grid]:
     """Return where lines cross so that there are columns and rows; none of a page that is drawn all over."""
     across = _joined(((y0 + y1) / 2, x0, x1) for x0, x1, y0, y1 in lines if x1 - x0 > y1 - y0)
     upright = _joined(((x0 + x1) / 2, y0, y1) for x0, x1, y0, y1 in lines if x1 - x0 <= y1 - y0)
-    if len(across) + len(upright) > _MAX_LINES:
+    if len(across) + len(upright) > _MAX_JOINED:
         return []
     grids = []
     for flat, tall in _crossing(across, upright):
         xs = _edges([x for x, _, _ in tall], [x for _, *ends in flat for x in ends])
         ys = _edges([y for y, _, _ in flat], [y for _, *ends in tall for y in ends])[::-1]
-        if min(len(xs), len(ys)) > _LEAST_BOTH_WAYS and len(xs) * len(ys) <= _MAX_CELLS:
+        if min(len(xs), len(ys)) > LEAST_BOTH_WAYS and len(xs) * len(ys) <= _MAX_CELLS:
             grids.append(Grid(xs, ys, flat, tall))
     return grids
 

@@ -4,12 +4,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
-from pg_graphrag.beside.readers.layout.grids import Grid
+from pg_graphrag.beside.readers.layout.grids import LEAST_BOTH_WAYS, Grid
 from pg_graphrag.beside.readers.layout.page import Row, Segment, goes_on, lines_of
 from pg_graphrag.beside.readers.tables import is_of_numbers, joined_heads
 
-# Of a table, at least: columns and rows with text, and the share of cells with text.
-_LEAST_BOTH_WAYS, _FILLED_CELLS = 2, 0.2
+# Share of a table's cells that have a text, at least.
+_FILLED_CELLS = 0.2
 # Letters: a cell with more is a box of prose; a label that stands over several rows has no more.
 _LETTERS_OF_PROSE, _LETTERS_OF_A_LABEL = 300, 80
 # Lines of text that show columns which no line parts, at least; rows over which the text of a cell is one, whatever it is.
@@ -29,7 +29,7 @@ def with_rows(segments: list[Segment], grids: Sequence[Grid]) -> tuple[list[Segm
         rows = list(_table_rows(_completed(grid, within), number, within))
         filled = [sum(map(bool, row.row.cells)) for row in rows if row.row]
         # Of a drawing most rows have a label alone.
-        if len(filled) >= _LEAST_BOTH_WAYS and 2 * sum(count > 1 for count in filled) >= len(filled):
+        if len(filled) >= LEAST_BOTH_WAYS and 2 * sum(count > 1 for count in filled) >= len(filled):
             ids = set(map(id, within))
             segments = [segment for segment in segments if id(segment) not in ids] + rows
             tables.append(number)
@@ -111,7 +111,7 @@ def _table_rows(grid: Grid, number: int, within: Sequence[Segment]) -> Iterator[
             continue
         if upper is not None:
             segments, values = upper[0] + segments, joined_heads(upper[1], values)
-        elif index == inner[0] and index + _LEAST_BOTH_WAYS < len(bands) and _is_above(row, bands[index + 1], texts):
+        elif index == inner[0] and index + LEAST_BOTH_WAYS < len(bands) and _is_above(row, bands[index + 1], texts):
             upper = segments, values
             continue
         elif lines := _unruled_rows(grid, segments, len(bands)):
@@ -139,8 +139,8 @@ def _is_table(
     rows, columns = (len(set(numbers)) for numbers in zip(*places, strict=True)) if texts else (0, 0)
     lengths = [sum(len(segment.text) for segment in segments) for segments in texts.values()]
     return (
-        min(rows, columns) >= _LEAST_BOTH_WAYS
-        and len(texts) >= max(_LEAST_BOTH_WAYS + 1, _FILLED_CELLS * len({cell for row in cells for cell in row}))
+        min(rows, columns) >= LEAST_BOTH_WAYS
+        and len(texts) >= max(LEAST_BOTH_WAYS + 1, _FILLED_CELLS * len({cell for row in cells for cell in row}))
         and 2 * sum(length > _LETTERS_OF_PROSE for length in lengths) <= len(lengths)
         and not _is_drawing(grid, cells)
     )
@@ -206,7 +206,7 @@ def _unruled_rows(grid: Grid, segments: Sequence[Segment], bands: int) -> list[t
                 values[column] = f"{values[column]} {segment.text}".strip()
         lines.append((line, values))
     filled = [sum(map(bool, values)) for _, values in lines]
-    is_of_rows = sum(count >= max(_LEAST_BOTH_WAYS, max(filled) - 1) for count in filled) >= _FULL_LINES * len(lines)
+    is_of_rows = sum(count >= max(LEAST_BOTH_WAYS, max(filled) - 1) for count in filled) >= _FULL_LINES * len(lines)
     is_parted = bands > _FEW_BANDS and not is_of_numbers([values for _, values in lines])
     joints = [
         joint for first, second in pairwise(lines) for joint in zip(first[1], second[1], strict=True) if all(joint)

@@ -71,7 +71,7 @@ def pytest_collection() -> Iterator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the files of LONGEST; the rest stays as it is. Mark what is slow, and skip what the second host cannot serve."""
     slow_tests.mark_slow(items)
-    config.stash[slow_tests.FILES] = slow_tests.everyday_files(items)
+    config.stash[slow_tests.FILES] = slow_tests.everyday_files(items, config.args, config.invocation_params.dir)
     ranks = {PROJECT / "tests" / file: place for place, file in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(LONGEST)))
     if beside.IS_BESIDE:

@@ -259,18 +259,18 @@ def main() -> None:
     for sample in samples():
         if arguments.kind not in sample.kind:
             continue
-        begin = _processor_time()
+        begin = processor_time()
         read, confidence = _ours(arguments.engine, sample.image)
-        middle = _processor_time()
+        middle = processor_time()
         other, _ = plain(sample.image)
-        end = _processor_time()
+        end = processor_time()
         rates = f"{error_rate(sample.text, read):9.3f}{word_error_rate(sample.text, read):8.3f}"
         rates += f"{error_rate(sample.text, other):10.3f}"
         mark = "" if confidence >= LEAST_CONFIDENCE else "  left out"
         print(f"{sample.kind:18}{rates}{confidence:12.2f}{middle - begin:9.1f}{end - middle:10.1f}{mark}", flush=True)
 
 
-def _processor_time() -> float:
+def processor_time() -> float:
     """Return seconds of this process and of those that it waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import csv
 import re
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from pg_graphrag.beside.client import Document
 from pg_graphrag.beside.readers import ReadOptions, read
 
 from bench.data.fetched import Repository, fetched
-from bench.reading.ocr import bare, error_rate, word_error_rate
+from bench.reading.ocr import bare, error_rate, processor_time, word_error_rate
 
 # Two draws, of which only the first was looked at while blanks were mended.
 _RECEIPTS = [f"{number:03}" for draw in (0, 5) for number in range(draw, 100, 10)]
@@ -112,13 +111,13 @@ def main() -> None:
         for path in pages:
             if (text := text_of_page(path)) is None:
                 continue
-            begin = time.process_time()
+            begin = processor_time()
             documents = [
                 item
                 for item in read(path, path.name, ReadOptions(ocr="always", ocr_engine=arguments.engine))
                 if isinstance(item, Document)
             ]
-            seconds = time.process_time() - begin
+            seconds = processor_time() - begin
             content = "\n".join(item.content for item in documents).translate(_PLAIN)
             sure = [value for item in documents for value in item.metadata["recognised"]["pages"].values()]
             text = _PARTED.sub("", text).translate(_PLAIN)
@@ -138,11 +137,11 @@ def main() -> None:
 
 
 def _print(name: str, page: str, values: list[float]) -> None:
-    shown = "".join(
+    columns = "".join(
         f"{value:{width}}"
         for value, width in zip(values, ("8.3f", "7.3f", "7.3f", "7.3f", "12.2f", "9.1f"), strict=True)
     )
-    print(f"{name:10}{page[:33]:34}{shown}", flush=True)
+    print(f"{name:10}{page[:33]:34}{columns}", flush=True)
 
 
 if __name__ == "__main__":

@@ -51,9 +51,11 @@ def spread(parameters: Sequence[Mapping[str, int]], count: int) -> Collection[in
     return chosen
 
 
-def everyday_files(items: Iterable[pytest.Item]) -> dict[Path, bool]:
-    """Return whether a file has a test for every day, of all that have tests."""
+def everyday_files(items: Iterable[pytest.Item], arguments: Iterable[str], folder: Path) -> dict[Path, bool]:
+    """Return whether a file has a test for every day, of all that are collected whole: no argument names tests of theirs."""
+    in_part = {folder / argument.partition("::")[0] for argument in arguments if "::" in argument}
     files: dict[Path, bool] = {}
     for item in items:
-        files[item.path] = files.get(item.path, False) or not is_slow(item)
+        if item.path not in in_part:
+            files[item.path] = files.get(item.path, False) or not is_slow(item)
     return files

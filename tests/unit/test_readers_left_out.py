@@ -147,8 +147,8 @@ def test_encrypted_mail_says_so(tmp_path: Path) -> None:
 )
 def test_signed_mail_is_not_called_encrypted(tmp_path: Path, kind: str, left_out: str | None) -> None:
     sealed = f"From: a@example.org\nContent-Type: application/pkcs7-mime; smime-type={kind}; name=smime.p7m\n\nMIIB\n"
-    said = [reason for reason in reasons(tmp_path / "a.eml", sealed) if reason.startswith("left out")]
-    assert said == ([left_out] if left_out else [])
+    warnings = [reason for reason in reasons(tmp_path / "a.eml", sealed) if reason.startswith("left out")]
+    assert warnings == ([left_out] if left_out else [])
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ def test_files_that_a_text_includes_are_named(tmp_path: Path, name: str, text: s
     ],
 )
 def test_only_files_that_are_included_are_named(tmp_path: Path, name: str, text: str, included: str | None) -> None:
-    said = [f"left out: 1 × file that it includes ({included}): ingest it, too"] if included else []
-    assert reasons(tmp_path / name, text) == said
+    expected = [f"left out: 1 × file that it includes ({included}): ingest it, too"] if included else []
+    assert reasons(tmp_path / name, text) == expected
 
 
 def test_objects_in_rich_text_are_counted(tmp_path: Path) -> None:
@@ -211,8 +211,9 @@ def test_pages_of_pdf_with_formulas_are_named(tmp_path: Path) -> None:
     )
 
 
-def test_arrows_of_wrapped_code_are_no_formula(tmp_path: Path) -> None:
-    arrow, wrapped = (82.0, 700.0, "F2", 11.0, ">"), (90.0, 700.0, "F3", 11.0, "limit=20, rest > 3")
+@pytest.mark.parametrize("x", [90.0, 96.0, 101.0, 140.0])
+def test_arrows_of_wrapped_code_are_no_formula(tmp_path: Path, x: float) -> None:
+    arrow, wrapped = (82.0, 700.0, "F2", 11.0, ">"), (x, 700.0, "F3", 11.0, "limit=20, rest > 3")
     data = pdf([[(72.0, 720.0, "F3", 11.0, "total = take("), arrow, wrapped]])
     data = data.replace(b"/Helvetica-Bold", b"/ABCDEF+CMSY10X")
     assert reasons(tmp_path / "a.pdf", data) == []

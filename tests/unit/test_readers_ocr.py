@@ -17,6 +17,7 @@ pytest.importorskip("pypdfium2")
 pytest.importorskip("rapidocr")
 
 import numpy as np
+from matplotlib import get_data_path
 from pg_graphrag.beside.client import Document
 from pg_graphrag.beside.readers import Item, Picture, ReadError, ReadOptions, ReadProgress, ReadWarning, Skipped, read
 from pg_graphrag.beside.readers.isolated import IsolatedReader
@@ -99,8 +100,8 @@ def test_a_picture_whose_text_is_not_sure_is_named(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(pictures_text, "recognised_pages", recognised_pages)
     urls = [f"data:image/png;base64,{b64encode(label(text)).decode()}" for text in "abc"]
     path = write(tmp_path / "a.html", "".join(f"<p>Before.<p><img src='{url}'>" for url in urls))
-    (said,) = (str(item) for item in read(path, "a.html", AUTO) if isinstance(item, ReadWarning))
-    assert "recognised text of pictures 1–2 left out: its confidence is 0.30 to 0.50" in said
+    (warning,) = (str(item) for item in read(path, "a.html", AUTO) if isinstance(item, ReadWarning))
+    assert "recognised text of pictures 1–2 left out: its confidence is 0.30 to 0.50" in warning
 
 
 def test_engines_of_one_kind_are_kept() -> None:
@@ -220,15 +221,18 @@ def test_an_unsure_page_costs_few_readings(
     languages = ("osd", "eng", *(names.split()[0] for names in tesseract._OF_SCRIPT.values()))
     fake_tesseract(tmp_path, program, monkeypatch, languages)
     monkeypatch.setattr(tesseract, "_SECONDS", seconds)
-    (found,) = tesseract.TesseractEngine(1).lines(Image.new("L", (90, 90)))
-    assert found.text == letters
+    (recognised,) = tesseract.TesseractEngine(1).lines(Image.new("L", (90, 90)))
+    assert recognised.text == letters
     assert len((tmp_path / "runs").read_text().split()) == runs
 
 
 def test_a_page_that_lies_on_its_side_is_turned_for_tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = r"'Rotate: 90\nOrientation confidence: 9.0\nScript: Latin\n'"
+    orientation = r"'Rotate: 90\nOrientation confidence: 9.0\nScript: Latin\n'"
     fake_tesseract(
-        tmp_path, f'test "$6" = 0 && printf {said} && exit\ncat > {tmp_path}/turned.png', monkeypatch, ("osd", "eng")
+        tmp_path,
+        f'test "$6" = 0 && printf {orientation} && exit\ncat > {tmp_path}/turned.png',
+        monkeypatch,
+        ("osd", "eng"),
     )
     path = write(tmp_path / "a.png", label("VALVE 42"))
     list(read(path, "a.png", ReadOptions(ocr="always", ocr_engine="tesseract")))
@@ -237,8 +241,8 @@ def test_a_page_that_lies_on_its_side_is_turned_for_tesseract(tmp_path: Path, mo
 
 def test_thai_has_blanks_where_it_has_gaps() -> None:
     words = "".join(f"5\t1\t1\t1\t{x}\t0\t{width}\t30\t95\t{text}\n" for x, width, text in THAI)
-    (found,) = tesseract.lines_of_table(f"{HEADS}\n{words}")
-    assert found.text == "สัญญา นี้ 42"
+    (recognised,) = tesseract.lines_of_table(f"{HEADS}\n{words}")
+    assert recognised.text == "สัญญา นี้ 42"
 
 
 def test_tesseract_ends_with_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,17 +320,15 @@ def test_a_blank_that_is_all_but_seen_is_one(seen: str, text: str) -> None:
 
 
 def test_a_script_that_is_not_read_is_no_text_and_named(tmp_path: Path) -> None:
-    font = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")
-    if not font.exists():
-        pytest.skip("no font of Cyrillic letters here")
+    font = Path(get_data_path(), "fonts/ttf/DejaVuSans.ttf")
     russian = page(
         ["Поставщик доставит двигатели на завод в Осаке в течение 30 дней.", "Риск переходит к покупателю."] * 2, font
     )
     items = list(read(scan(tmp_path / "a.pdf", [page(["A clear page."]), russian]), "a.pdf", AUTO))
     assert document_of(items).content == "A clear page.\n\n\f\f"
-    (said,) = (str(item) for item in items if isinstance(item, ReadWarning))
-    assert "page 2 is in a script that rapidocr does not read" in said
-    assert "take --ocr-engine tesseract" in said
+    (warning,) = (str(item) for item in items if isinstance(item, ReadWarning))
+    assert "page 2 is in a script that rapidocr does not read" in warning
+    assert "take --ocr-engine tesseract" in warning
 
 
 def test_a_few_letters_in_long_lines_are_not_all_of_them() -> None:
@@ -342,10 +344,10 @@ def test_words_of_tesseract_are_lines_and_cells() -> None:
     rows = [HEADS]
     for number, (left, width, text, confidence) in enumerate(words):
         rows.append(f"5\t1\t1\t{1 + number // 3}\t{left}\t{10 + 40 * (number // 3)}\t{width}\t20\t{confidence}\t{text}")
-    found = tesseract.lines_of_table("\n".join(rows))
-    assert [item.text for item in found] == ["Valve 42", "3.50", "Pump"]
-    assert [round(item.confidence, 2) for item in found] == [0.94, 0.99, 0.8]
-    assert found[0].corners == ((100, 10), (200, 10), (200, 30), (100, 30))
+    lines = tesseract.lines_of_table("\n".join(rows))
+    assert [item.text for item in lines] == ["Valve 42", "3.50", "Pump"]
+    assert [round(item.confidence, 2) for item in lines] == [0.94, 0.99, 0.8]
+    assert lines[0].corners == ((100, 10), (200, 10), (200, 30), (100, 30))
 
 
 def test_columns_run_around_a_picture_and_its_caption() -> None:

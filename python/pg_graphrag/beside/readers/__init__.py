@@ -4,7 +4,7 @@
 be read is a `ReadError` that says where; what can be read goes on.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -101,8 +101,7 @@ def read_source(source: Source, kind: str) -> Iterator[Item]:
                 yield item
                 continue
             yield from _with_pictures(source, item, kind)
-        if source.left_out:
-            left_out = ", ".join(f"{count:,} × {what}" for what, count in sorted(source.left_out.items()))
+        if left_out := _counts_text(source.left_out):
             yield source.warning(f"left out: {left_out}")
         if source.damage.places:
             yield source.warning(str(source.damage))
@@ -144,9 +143,13 @@ def _with_pictures(source: Source, document: Document, kind: str) -> Iterator[It
         bare = sorted({item.page for item in pictures if item.page in empty} - pages_with_words)
         if bare:
             yield source.warning(f"no text on {numbers_text('slide', bare)}")
-    if source.gallery.unread:
-        left_out = ", ".join(f"{count} × {what}" for what, count in sorted(source.gallery.unread.items()))
-        yield source.warning(f"pictures that are not read: {left_out}")
+    if unread := _counts_text(source.gallery.unread):
+        yield source.warning(f"pictures that are not read: {unread}")
+
+
+def _counts_text(counts: Mapping[str, int]) -> str:
+    """Return what is counted, in words: "1 × video, 2 × sound"; nothing where the counts are 0."""
+    return ", ".join(f"{count:,} × {what}" for what, count in sorted(counts.items()) if count)
 
 
 def _says_nothing(document: Document) -> bool:

@@ -215,7 +215,7 @@ def without_marks(text: str) -> str:
 def as_stored(data: bytes) -> tuple[str, bytes, int, int, tuple[int, int] | None] | str:
     """Return (media type, bytes, width, height, size before it was scaled down) of a picture, at most `MAX_STORED` bytes.
 
-    A kind in words for what is left out, nothing for a tiny one.
+    Of one that is left out, why, in words; nothing of a tiny one.
     """
     try:
         with open_image(data) as image:

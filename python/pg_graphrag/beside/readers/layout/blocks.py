@@ -6,33 +6,38 @@ from dataclasses import replace
 from statistics import median
 
 from pg_graphrag.beside.readers.layout.gaps import with_cells
+from pg_graphrag.beside.readers.layout.grids import Grid
 from pg_graphrag.beside.readers.layout.page import Block, Line, Page, Segment, lines_of
-from pg_graphrag.beside.readers.layout.ruled import Grid, with_rows
+from pg_graphrag.beside.readers.layout.ruled import with_rows
 from pg_graphrag.beside.readers.layout.tables import end_of_narrow_cells, end_of_ruled, with_tables
 from pg_graphrag.beside.readers.tables import is_number
 
 # Letters that are written from right to left: Hebrew, Arabic, Syriac and their forms.
 LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 # Columns of prose: lines at each side, share of a side's width that its lines fill, least width in ems.
-_LEAST_LINES, _LEAST_SHARE, _FILLED, _LEAST_EMS = 6, 0.25, 0.55, 12.0
+_LEAST_LINES, _LEAST_SHARE, _FULL_WIDTH, _LEAST_EMS = 6, 0.25, 0.55, 12.0
 # Of columns of which one is prose: lines that may run across, lines at each side, and by what of the page widths may differ.
-_FEW_ACROSS, _MANY_LINES, _ALIKE = 0.1, 20, 0.1
+_FEW_ACROSS, _MANY_LINES, _OF_ONE_WIDTH = 0.1, 20, 0.1
 # Lines that may run across a gutter: headings and pictures' captions above columns.
 _ACROSS = 0.4
 # Of a table over both columns: share of the page's width that a cell may have, and of rows that have cells at both sides.
-_NARROW, _MOSTLY = 0.3, 0.8
+_NARROW, _AT_BOTH_SIDES = 0.3, 0.8
 _DEPTH = 4
+# Share of lines with numbers alone that are no prose.
+_OF_NUMBERS = 0.8
 # Lines before and behind one that say how much room it has.
-_NEAR = 2
+_LINES_AROUND = 2
 
 
-def page_of(segments: list[Segment], grids: Sequence[Grid] = ()) -> Page:
-    """Return the blocks of a page's runs of characters, which are upright, and of its ruled tables."""
+def page_of(segments: list[Segment], grids: Sequence[Grid] = ()) -> tuple[Page, list[Grid]]:
+    """Return the blocks of a page's runs of characters, which are upright; and which grids are tables."""
+    from_left = grids
     if _is_leftward(segments):
         # As one that is read from the left: text as it is, places mirrored.
         segments = [replace(segment, x0=-segment.x1, x1=-segment.x0) for segment in segments]
-        grids = [grid.mirrored() for grid in grids]
-    return blocks(with_cells(lines_of(with_rows(segments, grids)[0])))
+        from_left = [grid.mirrored() for grid in grids]
+    segments, tables = with_rows(segments, from_left)
+    return blocks(with_cells(lines_of(segments))), [grids[number] for number in tables]
 
 
 def _is_leftward(segments: Sequence[Segment]) -> bool:
@@ -71,22 +76,27 @@ def blocks(lines: list[Line], depth: int = 0) -> Page:
 
 def _without_captions(lines: list[Line], gutter: float) -> tuple[list[Line], list[Line]]:
     """Return lines without what stands between the columns, and that: captions of a picture around which both run."""
-    kept: list[Line] = []
+    remaining: list[Line] = []
     between: list[Line] = []
     for index, line in enumerate(lines):
         across = [segment for segment in line.segments if segment.x0 < gutter < segment.x1]
-        near = [segment for other in lines[max(0, index - _NEAR) : index + _NEAR + 1] for segment in other.segments]
+        near = [segment for other in lines[_around(index)] for segment in other.segments]
         beside = [segment for segment in near if not segment.x0 < gutter < segment.x1]
         sides = {segment.x1 <= item.x0 for item in across for segment in beside}
         if len(sides) < 2 or any(
             segment.x0 < item.x1 and item.x0 < segment.x1 for item in across for segment in beside
         ):
-            kept.append(line)
+            remaining.append(line)
             continue
         between.append(Line(across))
         if rest := [segment for segment in line.segments if segment not in across]:
-            kept.append(Line(rest))
-    return kept, between
+            remaining.append(Line(rest))
+    return remaining, between
+
+
+def _around(index: int) -> slice:
+    """Return where the lines stand around one."""
+    return slice(max(0, index - _LINES_AROUND), index + _LINES_AROUND + 1)
 
 
 def _merged(page: Page) -> Page:
@@ -110,7 +120,7 @@ def _halves(line: Line, gutter: float) -> tuple[list[Segment], list[Segment]] | 
 def _is_at_both_sides(lines: list[Line], gutter: float) -> bool:
     """Whether lines are of one thing: two tables beside each other have rows at other heights."""
     both = [line for line in lines if (halves := _halves(line, gutter)) is None or all(halves)]
-    return len(both) >= _MOSTLY * len(lines)
+    return len(both) >= _AT_BOTH_SIDES * len(lines)
 
 
 def _gutter(lines: list[Line]) -> float | None:
@@ -139,7 +149,7 @@ def _gutter(lines: list[Line]) -> float | None:
             any(sides)
             and across <= _FEW_ACROSS * len(lines)
             and min(len(left), len(right)) >= _MANY_LINES
-            and abs((gutter - x0) - (x1 - start)) <= _ALIKE * (x1 - x0)
+            and abs((gutter - x0) - (x1 - start)) <= _OF_ONE_WIDTH * (x1 - x0)
         )
         if all(sides) or is_halved:
             score = across - 0.1 * min(len(left), len(right))
@@ -154,10 +164,10 @@ def _is_prose(sides: list[list[Segment]], x0: float, x1: float, em: float) -> bo
     if width < _LEAST_EMS * em or x1 - x0 < _LEAST_EMS * em:
         return False
     of_numbers = [2 * sum(is_number(segment.text) for segment in segments) > len(segments) for segments in sides]
-    if sum(of_numbers) >= _MOSTLY * len(sides):
+    if sum(of_numbers) >= _OF_NUMBERS * len(sides):
         return False
     widths = [sum(segment.x1 - segment.x0 for segment in segments) for segments in sides]
     # Beside a picture lines are shorter, one as the other. Gaps count: rows of a table have them at one place.
     extents = [segments[-1].x1 - segments[0].x0 for segments in sides]
-    room = [max(_LEAST_EMS * em, *extents[max(0, index - _NEAR) : index + _NEAR + 1]) for index in range(len(extents))]
-    return median(width / most for width, most in zip(widths, room, strict=True)) >= _FILLED
+    room = [max(_LEAST_EMS * em, *extents[_around(index)]) for index in range(len(extents))]
+    return median(width / most for width, most in zip(widths, room, strict=True)) >= _FULL_WIDTH

@@ -8,10 +8,12 @@ from itertools import pairwise
 from pg_graphrag.beside.readers.layout.page import Line, Segment
 from pg_graphrag.beside.readers.tables import is_number
 
-# Lines that must have a gap at one place, and that are looked at; its least width in ems; points by which edges may differ.
-_LEAST, _MOST, _LEAST_GAP, _ALIKE = 3, 40, 0.5, 2.0
-# Lines whose distance is larger, in heights, are not of one table.
-_NEAR = 2.5
+# Lines that have a gap at one place: at least, and those that are looked at.
+_LEAST_GAPS, _MOST_GAPS = 3, 40
+# The least width of such a gap, in ems; points by which edges of cells may differ that begin or end alike.
+_LEAST_WIDTH, _SAME_EDGE = 0.5, 2.0
+# Lines whose distance is larger, in sizes of type, are not of one table.
+_NEXT_LINE = 2.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class _Gaps:
 
 
 def with_cells(lines: Sequence[Line]) -> list[Line]:
-    """Return lines without the narrow gaps of their segments that are none of a table."""
+    """Return lines with segments joined where the narrow gap between them is none of a table."""
     lines = list(lines)
     gaps: list[_Gaps] = []
     if any(segment.follows for line in lines for segment in line.segments):
@@ -53,12 +55,12 @@ def _is_aligned(gaps: Sequence[_Gaps], index: int, first: Segment, second: Segme
     cells, is_wide = [second], False
     for step in (-1, 1):
         place, left, right = index + step, x0, x1
-        while 0 <= place < len(gaps) and len(cells) < _MOST:
+        while 0 <= place < len(gaps) and len(cells) < _MOST_GAPS:
             line = gaps[place]
-            if abs(line.y0 - gaps[place - step].y0) > _NEAR * max(line.size, 1.0):
+            if abs(line.y0 - gaps[place - step].y0) > _NEXT_LINE * max(line.size, 1.0):
                 break
-            for before, after in line.between[bisect_left(line.ends, left + _LEAST_GAP * em) :]:
-                is_beside = min(right, after.x0) - max(left, before.x1) >= _LEAST_GAP * em
+            for before, after in line.between[bisect_left(line.ends, left + _LEAST_WIDTH * em) :]:
+                is_beside = min(right, after.x0) - max(left, before.x1) >= _LEAST_WIDTH * em
                 if before.x0 >= right or (is_beside and _is_alike(after, second)):
                     break
             else:
@@ -70,11 +72,11 @@ def _is_aligned(gaps: Sequence[_Gaps], index: int, first: Segment, second: Segme
             is_wide = is_wide or not after.follows
             place += step
         x0, x1 = left, right
-    return len(cells) >= _LEAST and (is_wide or 2 * sum(is_number(cell.text) for cell in cells) > len(cells))
+    return len(cells) >= _LEAST_GAPS and (is_wide or 2 * sum(is_number(cell.text) for cell in cells) > len(cells))
 
 
 def _is_alike(one: Segment, other: Segment) -> bool:
-    return min(abs(one.x0 - other.x0), abs(one.x1 - other.x1), abs(one.middle - other.middle)) <= _ALIKE
+    return min(abs(one.x0 - other.x0), abs(one.x1 - other.x1), abs(one.middle - other.middle)) <= _SAME_EDGE
 
 
 def _joined(first: Segment, second: Segment) -> Segment:
@@ -89,6 +91,6 @@ def _joined(first: Segment, second: Segment) -> Segment:
         first.is_code and second.is_code,
         first.is_bold,
         first.turns,
-        first.is_formula or second.is_formula,
+        second.is_formula or (first.is_formula and not second.is_code),
         first.follows,
     )

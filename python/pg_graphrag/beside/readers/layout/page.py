@@ -29,11 +29,11 @@ class Segment:
     is_bold: bool = False
     # Quarters of a turn against most text of the page.
     turns: int = 0
-    # Whether it begins in a font of formulas.
+    # Whether it begins in a font of formulas, and does not end in code: an arrow stands before code that goes on in a new line.
     is_formula: bool = False
     # Whether a gap that may be one of justified text parts it from the segment at its left.
     follows: bool = False
-    # What it stands for, where it is a row of a table that is ruled.
+    # The row of a ruled table that it stands for.
     row: Row | None = None
 
     @property

@@ -11,7 +11,7 @@ from pg_graphrag.beside.readers.tables import is_number, is_of_numbers
 _LEAST_ROWS, _LEAST_ACROSS = 3, 3
 # What items of lists begin with, and the share of rows that must, to be items.
 _ITEM = re.compile(rf"\(?[\da-zA-Z]{{1,4}}[.)]|[–—*{DOTS}-]")
-_MOSTLY = 0.7
+_SHARE_OF_ITEMS = 0.7
 # Least width of prose in ems.
 _LEAST_PROSE = 12.0
 
@@ -141,7 +141,7 @@ def _table(lines: list[Line]) -> tuple[list[list[str]], list[list[float]]] | Non
             rows.append(cells)
     if len(spans) == 2:
         labels = [cells[0] for cells in rows if cells[0]]
-        if sum(_ITEM.fullmatch(label) is not None for label in labels) > _MOSTLY * len(labels):
+        if sum(_ITEM.fullmatch(label) is not None for label in labels) > _SHARE_OF_ITEMS * len(labels):
             return None
     return (rows, spans) if len(rows) >= _LEAST_ROWS else None
 

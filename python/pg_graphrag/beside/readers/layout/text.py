@@ -181,7 +181,7 @@ def _with_heads(pages: Sequence[Page]) -> list[Page]:
 
 
 def _going_on(before: Block, block: Block, above: list[list[str]], rows: list[list[str]]) -> Block:
-    """Return a table as one that may go on with another, of which it lacks the heads."""
+    """Return a table that may go on with one before: with its heads, and in a row that goes on with the first cell of that."""
     if len(rows[0]) != len(above[0]) or (block.has_heads and rows[0] != above[0]):
         return block
     heads, rest = (rows[:1], rows[1:]) if rows[0] == above[0] else (above[:1] if before.has_heads else [], rows)

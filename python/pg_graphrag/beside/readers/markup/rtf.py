@@ -86,12 +86,9 @@ def read_rtf(source: Source) -> Iterator[Document | ReadWarning]:
         raise source.error("holds no text; are its pages pictures?")
     title = " ".join(parser.facts.others.pop("title", "").split())
     yield source.document(content + "\n", _MIME, title or heading_of(content), parser.facts)
-    counts = {
-        "hidden character": parser.hidden,
-        "picture without a description": parser.pictures,
-        "object of another program": parser.objects,
-    }
-    source.left_out.update({what: count for what, count in counts.items() if count})
+    source.left_out["hidden character"] += parser.hidden
+    source.left_out["picture without a description"] += parser.pictures
+    source.left_out["object of another program"] += parser.objects
     if parser.is_cut:
         yield source.warning("ends amid the text; is it damaged?")
 

@@ -39,10 +39,8 @@ def read_eml(source: Source) -> Iterator[Item]:
         packed = [_kind(part) for part in message.walk() if part.get_content_type() in _PACKED]
         in_clear = sum(map(packed.count, _IN_CLEAR))
         encrypted = len(packed) - in_clear - packed.count(_NO_TEXT)
-        if in_clear:
-            source.left_out["text packed by S/MIME, signed or compressed: save the message without it"] += in_clear
-        if encrypted or content.lstrip().startswith(_PGP):
-            source.left_out["encrypted text: save the message decrypted"] += max(encrypted, 1)
+        source.left_out["text packed by S/MIME, signed or compressed: save the message without it"] += in_clear
+        source.left_out["encrypted text: save the message decrypted"] += encrypted or content.lstrip().startswith(_PGP)
         attachments = list(own_names(list(_attachments(message))))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise source.error(f"cannot be read as e-mail: {error}; is it damaged?") from None

@@ -17,7 +17,8 @@ _ALIKE = 1.3
 # Of a line's box, how much its type is.
 _TYPE_OF_BOX = 0.85
 _MARGIN = 0.2
-# Of a script that an engine does not read it sees a letter here and there: what is sparser is not all of a line.
+# Of a script that an engine does not read, it sees a letter here and there. A line that is longer than so many of its heights
+# for each letter was not read whole.
 _SPARSEST = 2.5
 
 
@@ -101,7 +102,7 @@ def page_of_lines(lines: Sequence[RecognisedLine]) -> Page:
         box_of_type = (min(xs) + margin, min(ys), max(xs) - margin, max(ys))
         segments.append(Segment(*box_of_type, _TYPE_OF_BOX * size, line.text))
     _even_sizes(segments)
-    return page_of(segments)
+    return page_of(segments)[0]
 
 
 def share(lines: Sequence[RecognisedLine], holds: Callable[[RecognisedLine], bool]) -> float:

@@ -21,8 +21,8 @@ _HAN_OR_KANA = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 # The long vowel of a column is read as the number one.
 _LONG_VOWEL = re.compile("(?<=[\u30a1-\u30fa\u30fc])一(?![\u4e00-\u9fff])")
 
-# A blank that the recogniser holds for so likely is one where it sees no letter; where one letter would stand alone, for so
-# likely: bench/RESULTS.md, "Scans".
+# How likely the recogniser must hold a blank to be where it sees no letter; and where a letter would stand alone beside it:
+# bench/RESULTS.md, "Scans".
 _LIKELY_BLANK, _LIKELY_AT_LETTER = 0.2, 0.4
 # Letters from here on are written without blanks.
 _FIRST_WIDE = "\u2e80"

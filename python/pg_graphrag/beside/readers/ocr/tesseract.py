@@ -116,8 +116,8 @@ class TesseractEngine:
             if installed and not lines:
                 done = self._run(data, "--psm", layout, "-l", "+".join(installed), "tsv")
                 if done.returncode:
-                    said = done.stderr.decode(errors="replace")
-                    raise RuntimeError(f"{_PROGRAM} ended with {done.returncode}: {said}")
+                    reason = done.stderr.decode(errors="replace")
+                    raise RuntimeError(f"{_PROGRAM} ended with {done.returncode}: {reason}")
                 lines = lines_of_table(done.stdout.decode(errors="replace"))
         return lines
 

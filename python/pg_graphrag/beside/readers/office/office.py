@@ -19,7 +19,7 @@ from pg_graphrag.beside.readers.markdown import heading_of
 from pg_graphrag.beside.readers.office.charts import chart_rows
 from pg_graphrag.beside.readers.office.number_formats import duration, moment, number_text
 from pg_graphrag.beside.readers.office.office_controls import control_text, controls_of
-from pg_graphrag.beside.readers.office.office_embedded import embedded_files, slide_comments, unread_of
+from pg_graphrag.beside.readers.office.office_embedded import embedded_files, slide_comments
 from pg_graphrag.beside.readers.office.office_fields import with_headings, write_fields
 from pg_graphrag.beside.readers.office.office_sheets import (
     as_openpyxl_reads,
@@ -27,6 +27,7 @@ from pg_graphrag.beside.readers.office.office_sheets import (
     chart_sheets,
     sheet_pictures,
 )
+from pg_graphrag.beside.readers.office.office_unread import LOST_PICTURE, take_out_lost_pictures, unread_of
 from pg_graphrag.beside.readers.pictures import MAX_PICTURE_BYTES
 from pg_graphrag.beside.readers.plain.row_documents import row_documents, row_lines
 from pg_graphrag.beside.readers.read_errors import ReadError, ReadWarning
@@ -49,7 +50,6 @@ _UNKNOWN = re.compile(
     rb"oMath|drawingml/2006/(?:chart|diagram)|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab|sdt|sym|ffData|outlineLvl|control)[ />]"
     rb"|<(?:\w{1,9}:)?(?:blip|imagedata)[ />]"
 )
-_LOST_PICTURE = "picture that is not in the file"
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -115,21 +115,10 @@ def _image(images: list[bytes] | None, source: Source, image: Any) -> dict[str, 
     try:
         with image.open() as file:
             images.append(file.read(MAX_PICTURE_BYTES + 1))
-    except (*_DAMAGE, OSError, LookupError, ValueError):
-        source.left_out[_LOST_PICTURE] += 1
+    except (*_DAMAGE, OSError):
+        source.left_out[LOST_PICTURE] += 1
         return {"src": ""}
     return {"src": str(len(images) - 1)}
-
-
-def _without_lost_pictures(root: etree._Element, archive: zipfile.ZipFile, name: str, source: Source) -> None:
-    """Take out the pictures that the file does not hold, of which mammoth reads no text."""
-    parts, names = related_parts(archive, name), set(archive.namelist())
-    for element in list(root.iter(f"{_DRAWING}blip", "{urn:schemas-microsoft-com:vml}imagedata")):
-        key = "embed" if element.tag.endswith("blip") else "id"
-        part = element.get(f"{_RELATIONSHIPS}{key}")
-        if part is not None and parts.get(part) not in names and element.getparent() is not None:
-            element.getparent().remove(element)
-            source.left_out[_LOST_PICTURE] += 1
 
 
 def _as_mammoth_reads(archive: zipfile.ZipFile, source: Source) -> BytesIO:
@@ -147,7 +136,7 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, source: Source) -> BytesIO:
         if part is None or not _UNKNOWN.search(part):
             continue
         root = parse_xml(part)
-        _without_lost_pictures(root, archive, name, source)
+        source.left_out[LOST_PICTURE] += take_out_lost_pictures(root, archive, name)
         for reading in list(root.iter(f"{_WORD}rt")):
             # Of a word with its reading above it (ruby) the word.
             reading.clear()

@@ -3,7 +3,6 @@
 import posixpath
 import re
 import zipfile
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,20 +10,14 @@ from pg_graphrag.beside.readers.archive import parse_xml, related_parts
 
 _EMBEDDED = re.compile(r"(?:\A|/)embeddings/[^/]+\Z")
 _CHART = re.compile(r"(?:\A|/)charts/[^/]+\.xml\Z")
-_MEDIA = {
-    "video": re.compile(r"(?i)/media/[^/]+\.(?:mp4|m4v|mov|avi|wmv|mpe?g|webm)\Z"),
-    "sound": re.compile(r"(?i)/media/[^/]+\.(?:mp3|m4a|wav|wma|aac|ogg|mid)\Z"),
-}
-_SHOWN_PART = re.compile(r"\A(?:word/document|ppt/slides/[^/]+)\.xml\Z")
 _INSERTED = re.compile(r"/aFChunk\Z")
-_OLD_EQUATION = re.compile(rb"""(?i)progid=["']Equation\.""")
 _COMMENTS, _AUTHORS = re.compile(r"/comments\Z"), re.compile(r"/(?:commentAuthors|authors)\Z")
 
 
 def embedded_files(archive: zipfile.ZipFile) -> list[tuple[str, bytes]]:
-    """Return (name, bytes) of files within, those that are shown as a part of the text too.
+    """Return (name, bytes) of files within, also of those that are shown amid the text.
 
-    Not the values of charts, which are read as tables.
+    Not those with the values of charts, which are read as tables.
     """
     names = archive.namelist()
     inserted = set(related_parts(archive, "word/document.xml", _INSERTED).values())
@@ -34,18 +27,6 @@ def embedded_files(archive: zipfile.ZipFile) -> list[tuple[str, bytes]]:
         for name in names
         if (_EMBEDDED.search(name) and name not in of_charts) or name in inserted
     ]
-
-
-def unread_of(archive: zipfile.ZipFile) -> Counter[str]:
-    """Return {what in words: number} of what is neither text nor a file: media, formulas of the old equation editor."""
-    names = archive.namelist()
-    unread = Counter(
-        {kind: sum(pattern.search(f"/{name}") is not None for name in names) for kind, pattern in _MEDIA.items()}
-    )
-    for name in names:
-        if _SHOWN_PART.search(name):
-            unread["formula of the old equation editor"] += len(_OLD_EQUATION.findall(archive.read(name)))
-    return +unread
 
 
 def slide_comments(slide: Any) -> Iterator[str]:

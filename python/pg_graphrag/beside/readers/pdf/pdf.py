@@ -16,8 +16,8 @@ import pypdfium2 as pdfium
 
 from pg_graphrag.beside.readers.attached import MAX_ATTACHMENTS, own_names, read_attachments
 from pg_graphrag.beside.readers.layout.blocks import LEFTWARD, page_of
+from pg_graphrag.beside.readers.layout.grids import Grid, grids_of
 from pg_graphrag.beside.readers.layout.page import DOTS, Block, Line, Page, Segment
-from pg_graphrag.beside.readers.layout.ruled import Grid, Rule, grids_of, with_rows
 from pg_graphrag.beside.readers.layout.text import Entry, text_of, title_of
 from pg_graphrag.beside.readers.markdown import heading_of
 from pg_graphrag.beside.readers.ocr.recognise import MAX_PAGES as MAX_RECOGNISED
@@ -184,20 +184,18 @@ def _page(pdf: pdfium.PdfDocument, number: int, left_out: Counter[str]) -> tuple
             text_page = page.get_textpage()
             try:
                 turns = _turns(text_page.raw, min(text_page.count_chars(), MAX_CHARACTERS))
-                grids = grids_of([Rule(*_boxed(_turned(*box, turns))) for box in drawn_lines(page)])
-                segments = _segments(text_page, turns, grids)
-                if grids:
+                grids = grids_of([_turned(*box, turns) for box in drawn_lines(page)])
+                # A page is turned where its text is.
+                upright, aside = _parted(_segments(text_page, turns, grids))
+                page_blocks, tables = page_of(upright, grids)
+                if len(tables) < len(grids):
                     # Lines of what is no table part no words.
-                    tables = with_rows(segments, grids)[1]
-                    segments = segments if len(tables) == len(grids) else _segments(text_page, turns, tables)
-                    grids = tables
+                    upright, aside = _parted(_segments(text_page, turns, tables))
+                    page_blocks, _ = page_of(upright, tables)
                 is_cut = text_page.count_chars() > MAX_CHARACTERS
             finally:
                 text_page.close()
-            has_objects = bool(segments) or next(iter(page.get_objects(max_depth=1)), None) is not None
-            # A page is turned where its text is.
-            upright, aside = _parted(segments)
-            page_blocks = page_of(upright, grids)
+            has_objects = bool(upright) or next(iter(page.get_objects(max_depth=1)), None) is not None
             apart = [aside] if aside else []
             apart += [_apart(text, upright) for text in notes_of(page, pdf.formenv, left_out)]
             return page_blocks + [Block([Line([segment])]) for segment in apart], has_objects, is_cut
@@ -208,7 +206,8 @@ def _page(pdf: pdfium.PdfDocument, number: int, left_out: Counter[str]) -> tuple
 
 
 def _has_formula(line: Line) -> bool:
-    return any(segment.is_formula for segment in line.segments) and _FORMULA_SIGN.search(line.text) is not None
+    is_formula = any(segment.is_formula for segment in line.segments) and not line.segments[-1].is_code
+    return is_formula and _FORMULA_SIGN.search(line.text) is not None
 
 
 def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence[Grid]) -> list[Segment]:
@@ -234,9 +233,11 @@ def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence
             is_code, is_bold = _style(handle, second if _LINE_NUMBER.match(text) else first)
             is_code = is_code and (last == first or _style(handle, last)[0])
             turns = (_turn(handle, first) - turns_of_page) % 4
-            is_formula = text[0] not in DOTS + "∗" and _FORMULA_FONT.search(_font(handle, first)[0]) is not None
-            # Code that goes on behind the arrow of a wrapped line is none.
-            is_formula = is_formula and not _style(handle, last)[0]
+            is_formula = (
+                text[0] not in DOTS + "∗"
+                and _FORMULA_FONT.search(_font(handle, first)[0]) is not None
+                and not _style(handle, last)[0]
+            )
             segments.append(
                 Segment(x0, y0, x1, y1, size, text, hyphenated, is_code, is_bold, turns, is_formula, follows)
             )
@@ -340,14 +341,8 @@ def _turns(text_page: Any, count: int) -> int:
     return turns.most_common(1)[0][0] if turns else 0
 
 
-def _boxed(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    """Return left, bottom, right and top of a box that has them as left, right, bottom and top."""
-    left, right, bottom, top = box
-    return left, bottom, right, top
-
-
 def _turned(left: float, right: float, bottom: float, top: float, turns: int) -> tuple[float, float, float, float]:
-    """Return the box of a character (left, right, bottom, top) as on a page that is turned back."""
+    """Return a box (left, right, bottom, top) as on a page that is turned back."""
     if turns == 1:
         return -top, -bottom, left, right
     if turns == _UPSIDE_DOWN:

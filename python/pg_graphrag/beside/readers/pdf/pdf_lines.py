@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from ctypes import c_float, c_int
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import pypdfium2 as pdfium
 
-# Left, right, bottom and top, in points.
-Box: TypeAlias = tuple[float, float, float, float]
+from pg_graphrag.beside.readers.layout.grids import Box
+
 # Objects of a page that are looked at, corners of a shape and of all, and how thick a line may be.
 _MAX_OBJECTS, _MAX_CORNERS, _MAX_CORNERS_OF_PAGE, _THICK = 50_000, 2_000, 50_000, 3.0
 # Lines of a page beyond which it is a drawing.

@@ -44,8 +44,7 @@ def read_notebook(source: Source) -> Iterator[Document | ReadWarning]:
         title if isinstance(title, str) and title else heading_of(content),
         facts,
     )
-    if pictures:
-        source.left_out["picture that a cell shows"] += pictures
+    source.left_out["picture that a cell shows"] += pictures
     if cut := sum(block.endswith(_CUT) for block in blocks):
         yield source.warning(
             f"{cut:,} output{'s' if cut > 1 else ''} of more than {_MAX_OUTPUT:,} characters: the rest is left out"

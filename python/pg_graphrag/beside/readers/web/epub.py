@@ -16,7 +16,8 @@ from pg_graphrag.beside.readers.pictures import without_marks
 from pg_graphrag.beside.readers.read_errors import ReadWarning
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.web.furniture import without_gutenberg
-from pg_graphrag.beside.readers.web.html import is_navigation, main_text, marks_of, parse, unread_of
+from pg_graphrag.beside.readers.web.html import is_navigation, main_part, main_text, marks_of, parse
+from pg_graphrag.beside.readers.web.unread import unread_of
 from pg_graphrag.ground.document import Document
 
 _DC = "{http://purl.org/dc/elements/1.1/}"
@@ -47,7 +48,7 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
             marks = marks_of(source, partial(_picture, archive, posixpath.dirname(path)))
             try:
                 page = parse(decode_part(data, source, declared_by_xml(data) or "utf-8"))
-                source.left_out.update(unread_of(page))
+                source.left_out.update(unread_of(main_part(page)))
                 # Of many books the contents stand in the file of the first chapter.
                 chapter = (
                     ""

@@ -2,7 +2,6 @@
 
 import re
 from base64 import b64decode
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +18,7 @@ from pg_graphrag.beside.readers.tables import joined_heads, table_text
 from pg_graphrag.beside.readers.web.formulas import formula_text
 from pg_graphrag.beside.readers.web.furniture import without_gutenberg
 from pg_graphrag.beside.readers.web.navigation import is_beside_text, leads_on, take_out_loose
+from pg_graphrag.beside.readers.web.unread import is_formula, unread_of
 from pg_graphrag.ground.document import Document
 
 # The name ends before what can be none of it: a head that is cut has no half of one.
@@ -38,24 +38,6 @@ _DROPPED = (
     | frozenset(("rp", "rt", "rtc"))
 )  # fmt: skip
 _SHADOW_ROOT = frozenset(("shadowrootmode", "shadowroot"))
-# What is shown and is no text, by its element.
-_UNREAD = {
-    "audio": "sound",
-    "embed": "embedded file",
-    "iframe": "page in a frame",
-    "object": "embedded file",
-    "video": "video",
-}
-# Frames of these sizes are there to count visits.
-_UNSEEN = frozenset(("0", "1", "0px", "1px"))
-_UNSEEN_STYLE = re.compile(r"\b(?:display\s?:\s?none|visibility\s?:\s?hidden)\b", re.IGNORECASE)
-# A drawing with fewer letters is an icon.
-_LETTERS_OF_A_DRAWING = 10
-_FORMULA = "formula that is a picture without a text"
-_FORMULA_CLASS = re.compile(
-    r"math|tex|latex|formula|equation|mwe-math-fallback-image-\w{1,20}|ql-img-(?:inline|displayed)-equation"
-)
-_FORMULA_TEXT = re.compile(r"\s*(?:\$|\\[(\[a-zA-Z]|\{\\displaystyle)")
 # These belong to the site, unless they are in the page's article.
 _SITE = frozenset(("header", "footer", "aside"))
 _SITE_ROLES = frozenset(("navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"))
@@ -123,7 +105,7 @@ def read_html(source: Source, resolve: Callable[[str], bytes | None] = lambda _:
         page = parse(decode(data, source, declared[1].decode() if declared else None))
     except ValueError as error:
         raise source.error(str(error)) from None
-    source.left_out.update(unread_of(page))
+    source.left_out.update(unread_of(main_part(page)))
     content, facts = without_gutenberg(main_text(page, marks_of(source, resolve)))
     stated = _facts(page)
     stated.author = stated.author or facts.author
@@ -198,7 +180,7 @@ def main_text(page: HtmlElement | None, marks: Marks | None = None) -> str:
     """
     if page is None:
         return ""
-    main = _main(page)
+    main = main_part(page)
     if isinstance(main, HtmlElement):  # a page, and no other markup
         take_out_loose(main)
     text = _Text(main, marks).content
@@ -206,40 +188,19 @@ def main_text(page: HtmlElement | None, marks: Marks | None = None) -> str:
         return text
     for element in unscripted:
         element.tag = "div"
-    return _Text(_main(page), marks).content
+    return _Text(main_part(page), marks).content
 
 
-def unread_of(page: HtmlElement | None) -> Counter[str]:
-    """Return {what in words: number} of what the main part of a page shows that is no text of it."""
-    unread: Counter[str] = Counter()
+def main_part(page: HtmlElement | None) -> HtmlElement | None:
+    """Return the one ``<main>`` of a page, or the one ``<article>``, or the body; None of an empty page."""
     if page is None:
-        return unread
-    main = _main(page)
-    walk = etree.iterwalk(main, events=("start",))
-    for _, element in walk:
-        # Some scripts show all of a page when it is loaded.
-        if element is not main and ("hidden" in element.attrib or _UNSEEN_STYLE.search(element.get("style", ""))):
-            walk.skip_subtree()
-        elif element.tag == "img":
-            unread[_FORMULA] += _is_formula(element) and not element.get("alt", "").strip()
-        elif element.tag == "svg":
-            walk.skip_subtree()
-            letters = sum(len("".join(text.itertext()).strip()) for text in element.iter("text"))
-            unread["drawing with text (svg)"] += letters >= _LETTERS_OF_A_DRAWING
-        elif element.tag in _UNREAD and (
-            element.get("src") or element.get("data") or element.find("source") is not None
-        ):
-            # What stands within is shown in its place, where it cannot be.
-            walk.skip_subtree()
-            unread[_UNREAD[element.tag]] += not {element.get("width"), element.get("height")} & _UNSEEN
-    return +unread
-
-
-def _is_formula(image: HtmlElement) -> bool:
-    """Whether a picture is one of a formula: as LaTeX2HTML, Wikipedia and blogs name them."""
-    return any(map(_FORMULA_CLASS.fullmatch, image.get("class", "").lower().split())) or (
-        _FORMULA_TEXT.match(image.get("alt", "")) is not None
-    )
+        return None
+    for path in (".//main | .//*[@role='main']", ".//article"):
+        elements: list[HtmlElement] = page.xpath(path)
+        if len(elements) == 1:
+            return elements[0]
+    body: HtmlElement | None = page.find("body")
+    return page if body is None else body
 
 
 def is_navigation(page: HtmlElement | None) -> bool:
@@ -289,16 +250,6 @@ def _facts(page: HtmlElement | None) -> Facts:
 
 def _line(element: HtmlElement) -> str:
     return _HEADING_MARK.sub("", _SPACE.sub(" ", _Text(element).content).strip())
-
-
-def _main(page: HtmlElement) -> HtmlElement:
-    """Return the one ``<main>``, or the one ``<article>``, or the body."""
-    for path in (".//main | .//*[@role='main']", ".//article"):
-        elements: list[HtmlElement] = page.xpath(path)
-        if len(elements) == 1:
-            return elements[0]
-    body: HtmlElement | None = page.find("body")
-    return page if body is None else body
 
 
 @dataclass(slots=True)
@@ -436,7 +387,7 @@ class _Text:
         if tag in _BLOCKS:
             self._boundary(1 if tag in _LINES or tag in _LISTS else 2)
         if tag == "img":
-            if _is_formula(element) and element.getparent().find("math") is None:
+            if is_formula(element) and element.getparent().find("math") is None:
                 self._add(element.get("alt", ""))
             self._picture(element)
         elif tag in _VERBATIM:

@@ -79,8 +79,7 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
     ):
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         for cursor in (reader, writer):
-            cursor.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)")
-            check_owner(cursor)
+            prepare(cursor)
         check_version(reader)
         has_cypher = check_version(writer)
         # Rows that a policy would hide are an error.
@@ -116,6 +115,12 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
         writer.execute("SELECT graphrag.repair()")
         writer.execute("SELECT pg_catalog.count(*) FROM graphrag.documents")
         return int((writer.fetchone() or (0,))[0])
+
+
+def prepare(cursor: Cursor) -> None:
+    """Pin the search path of a transaction: nothing of others is run by a name. 42501 as `check_owner`."""
+    cursor.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)")
+    check_owner(cursor)
 
 
 def check_version(cursor: Cursor) -> bool:
@@ -215,3 +220,10 @@ def _value(table: str, column: str, has_cypher: bool) -> Any:
 def qualified(name: str) -> sql.Identifier:
     """Return the name of a relation, its schema before it."""
     return sql.Identifier(*name.split("."))
+
+
+def value(cursor: Cursor, statement: str, values: Any = None) -> Any:
+    """Return the one value of a statement's one row."""
+    row = cursor.execute(statement.encode(), values).fetchone()
+    assert row is not None
+    return row[0]

@@ -100,8 +100,8 @@ def search_corpora(
     question(text, bounds.MAX_QUESTION)
     bounds.keywords(low, "low_level_keywords")
     bounds.keywords(high, "high_level_keywords")
-    calls = Call("search", text, None, mode, top_k, filter_, low, high, options)
-    check_filter(db, calls.whole_filter)
+    unnamed = Call("search", text, None, mode, top_k, filter_, low, high, options)
+    check_filter(db, unnamed.whole_filter)
     limits, unclear = _limits(db, corpora, seconds)
     wanted = shared_options.offset + limit
     count = max(wanted, FIRST) if limit else 0
@@ -110,7 +110,7 @@ def search_corpora(
     faults: dict[str, _Fault] = {}
     order: list[tuple[str, int]] = []
     for corpus, left in limits.items():
-        answer = _answer(db, replace(calls, corpus=corpus), count, left, seconds)
+        answer = _answer(db, replace(unnamed, corpus=corpus), count, left, seconds)
         if isinstance(answer, _Fault):
             faults[corpus] = answer
             continue

@@ -17,8 +17,10 @@ from pg_graphrag.ground.errors import GraphRAGError
 # Triggers on the application's tables do not come along: attach_table() makes them, where the table is.
 _LEFT_OUT = "graphrag._attached_tables"
 _VALUES = {("graphrag.documents", "attached_id"): "NULL::int"}
-# The documents of rows are for who may read the rows: without the tables nobody could be asked.
-_ROWS = "SELECT EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.kind <> 'documents')"
+_HAS_ROWS = """
+SELECT EXISTS (SELECT FROM graphrag._attached_tables a
+                WHERE a.kind <> 'documents' AND (%(corpora)s::int[] IS NULL OR a.corpus_id = ANY (%(corpora)s)))
+"""
 _HOST = """
 SELECT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'),
        pg_catalog.to_regclass('graphrag._installed') IS NOT NULL
@@ -86,13 +88,7 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
         reader.execute("SET LOCAL row_security = off")
         _check_empty(writer)
         check_policies(reader, writer)
-        reader.execute(_ROWS)
-        if reader.fetchall()[0][0]:
-            raise GraphRAGError(
-                "the source has attached rows, which are for who may read their tables",
-                sqlstate="55000",
-                hint="End these attachments with graphrag.detach_table(), copy, and attach the tables of the target.",
-            )
+        check_rows(reader, "the source")
         names = dict(dumped())
         writer.execute(RELATIONS, [list(names)])
         relations = writer.fetchall()
@@ -147,10 +143,23 @@ def check_version(cursor: Cursor) -> bool:
     return bool(has_extension)
 
 
+def check_rows(reader: Cursor, whose: str, corpora: list[int] | None = None) -> None:
+    """Raise 55000 where the source, or these corpora of it, has attached rows.
+
+    They are for who may read their tables: without the tables nobody could be asked.
+    """
+    if value(reader, _HAS_ROWS, {"corpora": corpora}):
+        raise GraphRAGError(
+            f"{whose} has attached rows, which are for who may read their tables",
+            sqlstate="55000",
+            hint="End these attachments with graphrag.detach_table(), copy, and attach the tables of the target.",
+        )
+
+
 def check_policies(reader: Cursor, writer: Cursor) -> None:
     """Raise 55000 where the source hides documents by what is the operator's own, and the target has nothing of that name."""
-    here, there = ([row[0] for row in cursor.execute(_OWN_POLICIES).fetchall()] for cursor in (reader, writer))
-    if missing := [name for name in here if name not in there]:
+    wanted, present = ([row[0] for row in cursor.execute(_OWN_POLICIES).fetchall()] for cursor in (reader, writer))
+    if missing := [name for name in wanted if name not in present]:
         source, target = (cursor.connection.info.dbname for cursor in (reader, writer))
         raise GraphRAGError(
             f'database "{source}" has policies of its own that are not in force in "{target}": {", ".join(missing)}',

@@ -204,8 +204,8 @@ def _sections(
     return {row[0]: row[1:] for row in rows if not row[0].startswith("graph: ")}
 
 
-def _check_equal(here: Mapping[str, Any], there: Mapping[str, Any], name: str) -> None:
-    if different := sorted(section for section in here if here[section] != there.get(section)):
+def _check_equal(original: Mapping[str, Any], copied: Mapping[str, Any], name: str) -> None:
+    if different := sorted(section for section in original if original[section] != copied.get(section)):
         raise GraphRAGError(
             f'the copy of corpus "{name}" is not what the source has: {", ".join(different)}',
             sqlstate="XX001",

@@ -32,14 +32,14 @@ def put_in_force(transfer: Transfer, grants: list[tuple[Any, ...]]) -> None:
     protections = {row["id"]: row["protection"] for row in transfer.corpus.corpora if row["protection"] is not None}
     if not grants and not protections:
         return
-    waited_until = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _PATIENCE
     while True:
         try:
             with transfer.writer.connection.transaction():
                 _enforce(transfer, grants, protections)
             return
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-            if time.monotonic() > waited_until:
+            if time.monotonic() > deadline:
                 raise
 
 

@@ -40,19 +40,19 @@ def choose_providers(
 ) -> dict[str, str]:
     """Return the provider of the target for each that the corpus names. One without a key is made where there is none."""
     of_spaces = [space[2] for space in corpus.spaces]
-    here = {row[0]: row[1:] for row in reader.execute(_OF_CORPORA.encode(), [corpus.ids, of_spaces]).fetchall()}
-    if unknown := sorted(replacements.keys() - here.keys()):
+    own = {row[0]: row[1:] for row in reader.execute(_OF_CORPORA.encode(), [corpus.ids, of_spaces]).fetchall()}
+    if unknown := sorted(replacements.keys() - own.keys()):
         raise GraphRAGError(
             f'corpus "{corpus.corpora[0]["name"]}" names no provider "{unknown[0]}"',
             sqlstate="42704",
-            hint=f"It names {', '.join(here)}." if here else "It names none: leave out --provider.",
+            hint=f"It names {', '.join(own)}." if own else "It names none: leave out --provider.",
         )
-    chosen = {name: replacements.get(name, name) for name in here}
-    there = {row[0]: row[1:] for row in writer.execute(_BY_NAME.encode(), [sorted(chosen.values())]).fetchall()}
-    for name, (definition, kind, base_url, options, has_key) in here.items():
+    chosen = {name: replacements.get(name, name) for name in own}
+    others = {row[0]: row[1:] for row in writer.execute(_BY_NAME.encode(), [sorted(chosen.values())]).fetchall()}
+    for name, (definition, kind, base_url, options, has_key) in own.items():
         other = chosen[name]
-        if other in there:
-            if there[other][1] != kind or (name not in replacements and there[other][0] != definition):
+        if other in others:
+            if others[other][1] != kind or (name not in replacements and others[other][0] != definition):
                 raise GraphRAGError(
                     f'provider "{other}" of database "{writer.connection.info.dbname}" is not what "{name}" is in the source',
                     sqlstate="42710",

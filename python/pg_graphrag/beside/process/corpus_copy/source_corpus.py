@@ -5,7 +5,7 @@ from typing import Any
 
 import psycopg
 
-from pg_graphrag.beside.process.copying import Cursor
+from pg_graphrag.beside.process.copying import Cursor, check_rows, value
 from pg_graphrag.beside.process.corpus_copy.row_numbers import domain_of
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -44,16 +44,9 @@ class SourceCorpus:
                 hint="SELECT name FROM graphrag.corpora lists the corpora.",
             )
         ids = [row["id"] for row in corpora]
-        if reader.execute(_HAS_ROWS, [ids]).fetchone() == (True,):
-            raise GraphRAGError(
-                f'corpus "{name}" has attached rows, which are for who may read their tables',
-                sqlstate="55000",
-                hint="End these attachments with graphrag.detach_table(), copy, and attach the tables of the target.",
-            )
-        is_history = reader.execute(
-            "SELECT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = %s)", [ids[0]]
-        ).fetchone() == (True,)
-        return cls(corpora, is_history, reader.execute(_SPACES, [ids]).fetchall())
+        check_rows(reader, f'corpus "{name}"', ids)
+        is_history = "SELECT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = %s)"
+        return cls(corpora, value(reader, is_history, [ids[0]]), reader.execute(_SPACES, [ids]).fetchall())
 
     @property
     def ids(self) -> list[int]:
@@ -99,9 +92,6 @@ SELECT c.id, c.name, c.options, c.tokenizer, c.tokenizer_fingerprint, c.created_
   LEFT JOIN graphrag.corpora o ON o.id = h.corpus_id
  WHERE %(name)s IN (c.name, o.name)
  ORDER BY c.name <> %(name)s
-"""
-_HAS_ROWS = """
-SELECT EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.kind <> 'documents' AND a.corpus_id = ANY (%s))
 """
 _SPACES = """
 SELECT s.id, s.corpus_id, s.provider, s.model, s.dimensions, s.state, s.created_at

@@ -121,7 +121,7 @@ def search_corpora(
         places = Counter(name for name, _ in order)
         for name in rows:
             del rows[name][places[name] :], relevances[name][max(places[name], FIRST) :]
-    _tell(db, faults, has_answers=bool(rows), has_rows=any(relevances.values()), is_unclear=unclear)
+    _warn_of_faults(db, faults, has_answers=bool(rows), has_rows=any(relevances.values()), is_unclear=unclear)
     note = {corpus: fault.reason for corpus, fault in faults.items()} | ({ALL: _UNCLEAR} if unclear else {})
     ranked = [(rank, corpus, rows[corpus][place]) for rank, (corpus, place) in enumerate(order, 1)]
     return [
@@ -246,7 +246,9 @@ def _rows(db: Database, call: Call, caller: Caller, count: int) -> list[_Row]:
 _UNCLEAR = "of some it was not known whether you see anything in them"
 
 
-def _tell(db: Database, faults: dict[str, _Fault], *, has_answers: bool, has_rows: bool, is_unclear: bool) -> None:
+def _warn_of_faults(
+    db: Database, faults: dict[str, _Fault], *, has_answers: bool, has_rows: bool, is_unclear: bool
+) -> None:
     """Warn of the corpora that did not answer; where nothing was found, that is an error: it may be there."""
     for corpus, fault in faults.items():
         if not has_answers:

@@ -178,7 +178,7 @@ def are_few(query: Query, kind: str) -> bool:
     if query.visible is None:
         return False
     key = "are few", corpus.space, kind, visible_digest(query)
-    return cache.known(corpus, key, lambda: not _are_more(query, kind, _most(query, kind), query.visible_ids))
+    return cache.get_or_read(corpus, key, lambda: not _are_more(query, kind, _most(query, kind), query.visible_ids))
 
 
 def _is_small(query: Query, kind: str) -> bool:
@@ -186,7 +186,7 @@ def _is_small(query: Query, kind: str) -> bool:
     corpus = query.corpus
     assert corpus.space is not None
     key = "is small", corpus.space, kind
-    return cache.known(corpus, key, lambda: not _are_more(query, kind, _most(query, kind)))
+    return cache.get_or_read(corpus, key, lambda: not _are_more(query, kind, _most(query, kind)))
 
 
 def _most(query: Query, kind: str) -> int:

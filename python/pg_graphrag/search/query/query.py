@@ -347,7 +347,7 @@ class Query:
         # Of all documents the session knows it for their revision; which ones are visible is this query's own.
         read = partial(any_embedded, self.db, self.corpus, made_for, self.visible_ids)
         key = "any embedded", self.corpus.id
-        has_vectors = read() if self.visible is not None else cache.known(self.corpus, key, read)
+        has_vectors = read() if self.visible is not None else cache.get_or_read(self.corpus, key, read)
         if has_vectors:
             return None
         return "no document has words in a language that the embedder was made for"

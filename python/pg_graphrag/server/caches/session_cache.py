@@ -60,7 +60,7 @@ class SessionCache:
         self._entries.move_to_end(key)
         return entry.value
 
-    def known(self, corpus: Corpus, key: Hashable, read: Callable[[], T]) -> T:
+    def get_or_read(self, corpus: Corpus, key: Hashable, read: Callable[[], T]) -> T:
         """Return the small value of the corpus' revision under `key`: read, and cached, where it is not there."""
         value: T | None = self.get(corpus, key)
         if value is None:

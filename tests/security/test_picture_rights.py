@@ -34,6 +34,8 @@ def eve(db: Database) -> Iterator[str]:
         yield role
 
 
+# What the owner, or a trigger, sets alone, with a value for each.
+OWNERS_COLUMNS = {"id": "1", "corpus_id": "1", "media_type": "'image/svg+xml'", "error": "'x'"}
 PROTECT = "SELECT graphrag.protect(%s, $$metadata @> '{\"open\": true}'$$)"
 
 
@@ -81,6 +83,10 @@ def test_who_writes_a_protected_corpus_changes_what_he_sees(db: Database, corpus
     with acting_as(db, eve) as session:
         session.execute(INSERT, [ids["open"], png(), "Mine."])
         denied(session, INSERT, ids["closed"], png(), "Mine.", sqlstate="23503")
+        page = "INSERT INTO graphrag.pictures (document_id, content, page, is_page) VALUES (%s, %s, 1, true)"
+        denied(session, page, ids["closed"], png(), sqlstate="23503")
+        hidden_page = "UPDATE graphrag.pictures SET is_page = true WHERE document_id = %s"
+        assert session.execute(hidden_page, [ids["closed"]]).rowcount == 0
         # Nor is there a word of whether it is there.
         denied(session, INSERT, 10**9, png(), "Mine.", sqlstate="23503")
         assert session.execute("UPDATE graphrag.pictures SET caption = 'x'").rowcount == 2
@@ -105,6 +111,9 @@ def test_columns_of_the_owner_are_not_the_writers(db: Database, corpus: str, eve
             "media_type = 'image/svg+xml'",
         ):
             denied(session, f"UPDATE graphrag.pictures SET {change}")
+        inserted = "INSERT INTO graphrag.pictures (document_id, content, is_page, {}) VALUES (%s, %s, true, {})"
+        for column, given in OWNERS_COLUMNS.items():
+            denied(session, inserted.format(column, given), document_id(db, corpus, "open"), png())
         denied(session, "UPDATE graphrag.documents SET pictures_hash = 'x'")
         denied(session, "TRUNCATE graphrag.pictures")
 

@@ -51,6 +51,9 @@ def test_several_corpora_are_searched_in_place_of_one(server: Serving, module_db
             assert {name for name, _ in expected} == {corpus}
         unknown = client.post("/api/search", json={"query": QUESTION, "corpora": [corpus, "nowhere"]})
         assert (unknown.status_code, unknown.json()["code"]) == (404, "42704")
+        # Where one is asked for, that is a name.
+        star = client.get("/api/status", params={"corpus": "*"})
+        assert (star.status_code, star.json()["code"]) == (404, "42704")
         option = client.post("/api/search", json={"query": QUESTION, "options": {"corpora": [corpus]}})
         assert (option.status_code, option.json()["code"]) == (400, "22023")
 

@@ -16,7 +16,7 @@ from pg_graphrag import GraphRAG
 from pg_graphrag.beside import cli
 from pg_graphrag.beside.cli.open_database import connect
 from pg_graphrag.beside.client import hosts
-from pg_graphrag.beside.process import corpus_copy
+from pg_graphrag.beside.process.corpus_copy.rows import RowCopy
 from pg_graphrag.ground.errors import GraphRAGError
 
 from tests.endpoint import Endpoint
@@ -358,7 +358,7 @@ def test_a_server_that_ends_in_the_middle_leaves_nothing_and_the_command_can_be_
     original = state(db.url)
     with plain_database(shared_cluster) as beside:
         fill(beside)
-        copy_table = corpus_copy._Copying.copy_table
+        copy_table = RowCopy.copy_table
 
         def kill(copying: Any, table: str, columns: list[str]) -> None:
             if table == "entity_mentions":
@@ -366,7 +366,7 @@ def test_a_server_that_ends_in_the_middle_leaves_nothing_and_the_command_can_be_
                 db.execute("SELECT pg_terminate_backend(%s)", [end])
             copy_table(copying, table, columns)
 
-        monkeypatch.setattr(corpus_copy._Copying, "copy_table", kill)
+        monkeypatch.setattr(RowCopy, "copy_table", kill)
         assert copy(db.url, beside) == 1
         with psycopg.connect(beside, autocommit=True) as connection:
             assert connection.execute("SELECT name FROM graphrag.corpora").fetchall() == [("rockets",)]
@@ -384,7 +384,7 @@ def test_writers_of_other_corpora_go_on_while_a_copy_is_under_way(
 ) -> None:
     original = state(db.url)
     db.execute("SELECT graphrag.create_corpus('busy')")
-    copy_table = corpus_copy._Copying.copy_table
+    copy_table = RowCopy.copy_table
     tables = []
 
     def write(copying: Any, table: str, columns: list[str]) -> None:
@@ -401,7 +401,7 @@ def test_writers_of_other_corpora_go_on_while_a_copy_is_under_way(
                 )
                 connection.execute("CALL graphrag.process_jobs(1)")
 
-    monkeypatch.setattr(corpus_copy._Copying, "copy_table", write)
+    monkeypatch.setattr(RowCopy, "copy_table", write)
     # Both sides in one database: what it locks would keep either waiting.
     assert copy(db.url, db.url, "--as", "twin", "--history-as", "former twin") == 0
     monkeypatch.undo()

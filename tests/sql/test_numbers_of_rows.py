@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pg_graphrag.beside.process.numbers import domain_of, holds_many
+from pg_graphrag.beside.process.corpus_copy.row_numbers import domain_of, holds_many
 from pg_graphrag.beside.process.routines import dumped
 
 from tests.runtime.cluster import Database

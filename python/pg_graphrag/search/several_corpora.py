@@ -96,21 +96,21 @@ def search_corpora(
             " limit.",
         )
     # What the caller gave is wrong for all of them.
-    given = parse(options, modes.find(mode))
+    shared_options = parse(options, modes.find(mode))
     question(text, bounds.MAX_QUESTION)
     bounds.keywords(low, "low_level_keywords")
     bounds.keywords(high, "high_level_keywords")
-    calls = Call("search", text, None, mode, top_k, filter_, low, high, options)
-    check_filter(db, calls.whole_filter)
+    unnamed = Call("search", text, None, mode, top_k, filter_, low, high, options)
+    check_filter(db, unnamed.whole_filter)
     limits, unclear = _limits(db, corpora, seconds)
-    wanted = given.offset + limit
+    wanted = shared_options.offset + limit
     count = max(wanted, FIRST) if limit else 0
     rows: dict[str, list[_Row]] = {}
     relevances: dict[str, list[float]] = {}
     faults: dict[str, _Fault] = {}
     order: list[tuple[str, int]] = []
     for corpus, left in limits.items():
-        answer = _answer(db, replace(calls, corpus=corpus), count, left, seconds)
+        answer = _answer(db, replace(unnamed, corpus=corpus), count, left, seconds)
         if isinstance(answer, _Fault):
             faults[corpus] = answer
             continue
@@ -121,13 +121,13 @@ def search_corpora(
         places = Counter(name for name, _ in order)
         for name in rows:
             del rows[name][places[name] :], relevances[name][max(places[name], FIRST) :]
-    _tell(db, faults, has_answers=bool(rows), has_rows=any(relevances.values()), is_unclear=unclear)
+    _warn_of_faults(db, faults, has_answers=bool(rows), has_rows=any(relevances.values()), is_unclear=unclear)
     note = {corpus: fault.reason for corpus, fault in faults.items()} | ({ALL: _UNCLEAR} if unclear else {})
     ranked = [(rank, corpus, rows[corpus][place]) for rank, (corpus, place) in enumerate(order, 1)]
     return [
         (rank, *row.fields[:-1], _with(row.fields[-1], "unanswered", note), corpus)
-        for rank, corpus, row in ranked[given.offset :]
-        if given.min_relevance is None or row.relevance >= given.min_relevance
+        for rank, corpus, row in ranked[shared_options.offset :]
+        if shared_options.min_relevance is None or row.relevance >= shared_options.min_relevance
     ]
 
 
@@ -137,20 +137,20 @@ def _limits(
     """Return the seconds that each corpus may take, by the code points of its name; and whether of one it was not known
     whether the caller sees anything of it.
     """
-    given = {name for name in corpora or () if name is not None}
+    names = {name for name in corpora or () if name is not None}
     if corpora is None or None in corpora:
         raise GraphRAGError(
             "corpora cannot be null", sqlstate="22004", hint="Give names; '{*}' stands for all that you may read."
         )
-    if not given:
+    if not names:
         raise GraphRAGError("no corpus is given", hint="Give names; '{*}' stands for all that you may read.")
-    named = given - {ALL}
+    named = names - {ALL}
     _check_count(named)
     for name in sorted(named):
         check_corpus(db, name)
     limits: dict[str, float | None] = dict.fromkeys(named, seconds)
     is_unclear = False
-    if ALL in given:
+    if ALL in names:
         readable = db.query(_READABLE)
         if readable:
             check_corpus(db, readable[0]["name"])
@@ -207,13 +207,13 @@ def _attempt(
     except Exception as error:
         if is_interrupt(error):
             raise
-        told: Any = error
+        visible: Any = error
         if not isinstance(error, GraphRAGError | db.statement_error):
             db.log_unforeseen(error)
-            told = unforeseen(error)
-        detail, hint = db.texts_of(told)
-        reason = str(told).removeprefix("graphrag: ")
-        fault = _Fault(reason, str(getattr(told, "sqlstate", None) or "XX000"), detail, hint)
+            visible = unforeseen(error)
+        detail, hint = db.texts_of(visible)
+        reason = str(visible).removeprefix("graphrag: ")
+        fault = _Fault(reason, str(getattr(visible, "sqlstate", None) or "XX000"), detail, hint)
         if fault.sqlstate.startswith(_OF_ALL):
             raise fault.error(corpus) from None
         return fault
@@ -231,11 +231,11 @@ def _rows(db: Database, call: Call, caller: Caller, count: int) -> list[_Row]:
             return []
         # What is left out is left out of the merged answer.
         query = replace(query, options=replace(query.options, offset=0, min_relevance=None))
-        query, found = best_rows(query, mode, count)
-        judge(query, found)
+        query, hits = best_rows(query, mode, count)
+        judge(query, hits)
         return [
-            _Row(fields, row.explain["relevance"])
-            for row, fields in zip(found, unranked_rows(query, mode, found), strict=True)
+            _Row(fields, hit.explain["relevance"])
+            for hit, fields in zip(hits, unranked_rows(query, mode, hits), strict=True)
         ]
 
     rows = as_owner(db, run)
@@ -247,7 +247,9 @@ def _rows(db: Database, call: Call, caller: Caller, count: int) -> list[_Row]:
 _UNCLEAR = "of some it was not known whether you see anything in them"
 
 
-def _tell(db: Database, faults: dict[str, _Fault], *, has_answers: bool, has_rows: bool, is_unclear: bool) -> None:
+def _warn_of_faults(
+    db: Database, faults: dict[str, _Fault], *, has_answers: bool, has_rows: bool, is_unclear: bool
+) -> None:
     """Warn of the corpora that did not answer; where nothing was found, that is an error: it may be there."""
     for corpus, fault in faults.items():
         if not has_answers:

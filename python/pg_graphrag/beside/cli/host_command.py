@@ -25,26 +25,23 @@ def install(args: argparse.Namespace) -> int:
 
 def copy(args: argparse.Namespace) -> int:
     """Copy what another database holds into one that is new, or one corpus into one that has others; returns the exit status."""
+    if args.corpus is None and (args.new_name is not None or args.history_name is not None or args.providers):
+        hint = "Without --corpus all corpora are copied, as they are."
+        raise GraphRAGError("--as, --history-as and --provider are of one corpus", sqlstate="22023", hint=hint)
+    providers = dict(args.providers)
+    if twice := [name for name, other in args.providers if providers[name] != other]:
+        hint = "Give each provider one that stands for it."
+        raise GraphRAGError(f'--provider names "{twice[0]}" twice', sqlstate="22023", hint=hint)
     with connect(args.source) as source, connect(args.url) as target:
-        names = f'database "{target.info.dbname}" now has', f'of "{source.info.dbname}"'
-        if args.corpus is None and (args.new_name is not None or args.history_name is not None or args.providers):
-            hint = "Without --corpus all corpora are copied, as they are."
-            raise GraphRAGError("--as, --history-as and --provider are of one corpus", sqlstate="22023", hint=hint)
+        has_now, origin = f'database "{target.info.dbname}" now has', f'of "{source.info.dbname}"'
         if args.corpus is None:
-            print(f"{names[0]} the {hosts.copy(source, target)} documents {names[1]}")
+            print(f"{has_now} the {hosts.copy(source, target)} documents {origin}")
             return 0
-        providers = dict(args.providers)
-        if twice := [name for name, other in args.providers if providers[name] != other]:
-            raise GraphRAGError(
-                f'--provider names "{twice[0]}" twice',
-                sqlstate="22023",
-                hint="Give each provider one that stands for it.",
-            )
         copied = hosts.copy_corpus(
             source, target, args.corpus, new_name=args.new_name, history_name=args.history_name, providers=providers
         )
         corpus = args.corpus if args.new_name is None else args.new_name
-        print(f'{names[0]} corpus "{corpus}", the {copied.documents} documents of "{args.corpus}" {names[1]}')
+        print(f'{has_now} corpus "{corpus}", the {copied.documents} documents of "{args.corpus}" {origin}')
         for note in copied.notes:
             print(note)
     return 0

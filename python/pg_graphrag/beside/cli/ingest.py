@@ -73,9 +73,7 @@ def _check_corpus(connection: psycopg.Connection[Any], corpus: str) -> None:
         ).fetchone()
     if corpus != "default" and row != (True,):
         raise GraphRAGError(
-            f'corpus "{corpus}" does not exist',
-            sqlstate="42704",
-            hint=f"Create it with SELECT graphrag.create_corpus('{corpus}');",
+            f'corpus "{corpus}" does not exist', sqlstate="42704", hint="Create it with graphrag.create_corpus(…)."
         )
 
 

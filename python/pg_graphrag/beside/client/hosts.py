@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# Asked in whatever search_path the session has, in which operators of others may come first.
 _INSTALLED = """
 SELECT pg_catalog.to_regclass('graphrag._installed') IS NOT NULL AS beside,
-       EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag') AS has_extension
+       EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'pg_graphrag') AS has_extension
 """
-_VERSION = "SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'"
+_VERSION = "SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'pg_graphrag'"
 # What a database answers that lacks what is asked for.
 LACKS = (psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
 # For as long as a connection lives; not where there is nothing yet.

@@ -161,11 +161,11 @@ def names_of(corpora: Iterable[str] | None) -> list[str] | None:
     return None if corpora is None else list(corpora)
 
 
-def by_corpus(corpora: Iterable[str], found: Any) -> dict[str, list[SearchResult]]:
+def by_corpus(corpora: Iterable[str], hits: Any) -> dict[str, list[SearchResult]]:
     """Return {corpus: what was found in it}, of those that were named or have something, and answered."""
-    unanswered = found[0].explain.get("unanswered", {}) if found else {}
-    names = sorted({*corpora, *(row.corpus for row in found)} - {ALL, *unanswered})
-    return {name: [row for row in found if row.corpus == name] for name in names}
+    unanswered = hits[0].explain.get("unanswered", {}) if hits else {}
+    names = sorted({*corpora, *(hit.corpus for hit in hits)} - {ALL, *unanswered})
+    return {name: [hit for hit in hits if hit.corpus == name] for name in names}
 
 
 def in_sql(function: str, **arguments: Any) -> Statement[Any]:

@@ -17,8 +17,10 @@ from pg_graphrag.ground.errors import GraphRAGError
 # Triggers on the application's tables do not come along: attach_table() makes them, where the table is.
 _LEFT_OUT = "graphrag._attached_tables"
 _VALUES = {("graphrag.documents", "attached_id"): "NULL::int"}
-# The documents of rows are for who may read the rows: without the tables nobody could be asked.
-_ROWS = "SELECT EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.kind <> 'documents')"
+_HAS_ROWS = """
+SELECT EXISTS (SELECT FROM graphrag._attached_tables a
+                WHERE a.kind <> 'documents' AND (%(corpora)s::int[] IS NULL OR a.corpus_id = ANY (%(corpora)s)))
+"""
 _HOST = """
 SELECT EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname = 'pg_graphrag'),
        pg_catalog.to_regclass('graphrag._installed') IS NOT NULL
@@ -79,21 +81,14 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
     ):
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         for cursor in (reader, writer):
-            cursor.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)")
-            check_owner(cursor)
+            prepare(cursor)
         check_version(reader)
         has_cypher = check_version(writer)
         # Rows that a policy would hide are an error.
         reader.execute("SET LOCAL row_security = off")
         _check_empty(writer)
         check_policies(reader, writer)
-        reader.execute(_ROWS)
-        if reader.fetchall()[0][0]:
-            raise GraphRAGError(
-                "the source has attached rows, which are for who may read their tables",
-                sqlstate="55000",
-                hint="End these attachments with graphrag.detach_table(), copy, and attach the tables of the target.",
-            )
+        check_rows(reader, "the source")
         names = dict(dumped())
         writer.execute(RELATIONS, [list(names)])
         relations = writer.fetchall()
@@ -116,6 +111,12 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
         writer.execute("SELECT graphrag.repair()")
         writer.execute("SELECT pg_catalog.count(*) FROM graphrag.documents")
         return int((writer.fetchone() or (0,))[0])
+
+
+def prepare(cursor: Cursor) -> None:
+    """Pin the search path of a transaction: nothing of others is run by a name. 42501 as `check_owner`."""
+    cursor.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true)")
+    check_owner(cursor)
 
 
 def check_version(cursor: Cursor) -> bool:
@@ -142,10 +143,23 @@ def check_version(cursor: Cursor) -> bool:
     return bool(has_extension)
 
 
+def check_rows(reader: Cursor, whose: str, corpora: list[int] | None = None) -> None:
+    """Raise 55000 where the source, or these corpora of it, has attached rows.
+
+    They are for who may read their tables: without the tables nobody could be asked.
+    """
+    if value(reader, _HAS_ROWS, {"corpora": corpora}):
+        raise GraphRAGError(
+            f"{whose} has attached rows, which are for who may read their tables",
+            sqlstate="55000",
+            hint="End these attachments with graphrag.detach_table(), copy, and attach the tables of the target.",
+        )
+
+
 def check_policies(reader: Cursor, writer: Cursor) -> None:
     """Raise 55000 where the source hides documents by what is the operator's own, and the target has nothing of that name."""
-    here, there = ([row[0] for row in cursor.execute(_OWN_POLICIES).fetchall()] for cursor in (reader, writer))
-    if missing := [name for name in here if name not in there]:
+    wanted, present = ([row[0] for row in cursor.execute(_OWN_POLICIES).fetchall()] for cursor in (reader, writer))
+    if missing := [name for name in wanted if name not in present]:
         source, target = (cursor.connection.info.dbname for cursor in (reader, writer))
         raise GraphRAGError(
             f'database "{source}" has policies of its own that are not in force in "{target}": {", ".join(missing)}',
@@ -215,3 +229,10 @@ def _value(table: str, column: str, has_cypher: bool) -> Any:
 def qualified(name: str) -> sql.Identifier:
     """Return the name of a relation, its schema before it."""
     return sql.Identifier(*name.split("."))
+
+
+def value(cursor: Cursor, statement: str, values: Any = None) -> Any:
+    """Return the one value of a statement's one row."""
+    row = cursor.execute(statement.encode(), values).fetchone()
+    assert row is not None
+    return row[0]

@@ -44,8 +44,8 @@ def corpora(connection: Connection) -> list[dict[str, Any]]:
     )
 
 
-def check_corpus(connection: Connection, corpus: str) -> None:
-    """Refuse a corpus that was not given to the caller as one that there is not: names are other tenants' own.
+def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
+    """Refuse corpora that were not given to the caller as ones that there are not: names are other tenants' own.
 
     Who may read the progress is given all names (corpora), and may ask for any.
 
@@ -54,19 +54,17 @@ def check_corpus(connection: Connection, corpus: str) -> None:
     GraphRAGError
         42704. A corpus of the name default is made by the first document.
     """
-    permissions = rows(
-        connection,
-        """
-        SELECT graphrag._may_use(c.id) OR pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS may_use
+    sql = """
+        SELECT c.name, graphrag._may_use(c.id) OR pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS may_use
           FROM graphrag.corpora c
-         WHERE c.name = %(corpus)s
-        """,
-        corpus=corpus,
-    )
-    if not (permissions[0]["may_use"] if permissions else corpus == "default"):
-        raise GraphRAGError(
-            f'corpus "{corpus}" does not exist', sqlstate="42704", hint="Name one of those that the server lists."
-        )
+         WHERE c.name = ANY (%(corpora)s)
+        """
+    permissions = {row["name"]: row["may_use"] for row in rows(connection, sql, corpora=list(corpora))}
+    for corpus in corpora:
+        if not permissions.get(corpus, corpus == "default"):
+            raise GraphRAGError(
+                f'corpus "{corpus}" does not exist', sqlstate="42704", hint="Name one of those that the server lists."
+            )
 
 
 def status(rag: GraphRAG, connection: Connection) -> dict[str, Any]:

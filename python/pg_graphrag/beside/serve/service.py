@@ -51,9 +51,8 @@ class Service:
         """As `call`, with the connection for SQL of the server's own. `corpora`: those that are read in place of the one."""
 
         def checked(rag: GraphRAG, connection: Connection) -> T:
-            for name in [rag.corpus] if corpora is None else corpora:
-                if name != ALL:
-                    reading.check_corpus(connection, name)
+            names = [rag.corpus] if corpora is None else [name for name in corpora if name != ALL]
+            reading.check_corpora(connection, names)
             return work(rag, connection)
 
         limits = self.settings.limits
@@ -86,7 +85,7 @@ class Service:
         """Yield an answer in pieces, then whole."""
 
         def work(rag: GraphRAG, connection: Connection) -> Iterator[str | Answer]:
-            reading.check_corpus(connection, rag.corpus)
+            reading.check_corpora(connection, [rag.corpus])
             return answers.stream(rag, connection, question, arguments)
 
         return self.database.stream(caller, corpus or self.settings.corpus, work, self.settings.limits.ask_seconds)

@@ -131,8 +131,8 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
             places: dict[int, int | None] = {}
             for name in {hit.corpus for hit in hits[:limit]}:
                 own = [hit for hit in hits[:limit] if hit.corpus == name]
-                found = reading.places(connection, name, [(hit.document_id, hit.content) for hit in own])
-                places.update(zip((hit.chunk_id for hit in own), found, strict=True))
+                offsets = reading.places(connection, name, [(hit.document_id, hit.content) for hit in own])
+                places.update(zip((hit.chunk_id for hit in own), offsets, strict=True))
             types = reading.picture_types(connection, [hit.explain.get("picture") for hit in hits[:limit]])
             results = [
                 mcp_results.Hit(

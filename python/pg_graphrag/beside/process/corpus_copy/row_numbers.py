@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from pg_graphrag.ground.numeric import Ids, np
+
 # By name, whichever table has them; `id` is of its own.
 _OF_TABLE = {
     "batch_id": "llm_batches",
@@ -107,3 +109,18 @@ class Renumbering:
             f"(SELECT coalesce(pg_catalog.jsonb_agg(f.finding || {lists} ORDER BY f.place), '[]')"
             f" FROM pg_catalog.jsonb_array_elements({findings}) WITH ORDINALITY AS f (finding, place))"
         )
+
+
+def int64s(packed: bytes) -> Ids:
+    """Return the numbers of a packed column."""
+    return np.frombuffer(packed, "<i8")
+
+
+def edge_ends(edges: bytes, edge_count: int) -> bytes:
+    """Return the part of packed edges that is numbers: of each its two ends, before the shares."""
+    return edges[: 16 * edge_count]
+
+
+def shifted(packed: bytes, by: int) -> bytes:
+    """Return the numbers of a packed column, each greater by so much."""
+    return (int64s(packed) + by).astype("<i8").tobytes()

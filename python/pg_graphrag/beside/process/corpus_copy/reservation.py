@@ -1,0 +1,70 @@
+"""Numbers of the target for the rows of a corpus: as many as its own span, so that their order stays."""
+
+import psycopg
+
+from pg_graphrag.beside.process.copying import Cursor, value
+from pg_graphrag.beside.process.corpus_copy.row_numbers import ITEMS, Renumbering, edge_ends, int64s, scalars
+from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations, SourceCorpus
+
+# Numbers that others take between the two halves of a reservation lie in this gap.
+_GAP = 1_000_000
+
+
+def reserve(reader: Cursor, writer: Cursor, corpus: SourceCorpus, relations: Relations) -> Renumbering:
+    """Take as many numbers of the target as the corpus spans: others go on with those behind. Lost where the copy fails."""
+    numbers = Renumbering()
+    for domain in ("corpora", "embedding_spaces"):
+        old = corpus.ids if domain == "corpora" else [space[0] for space in corpus.spaces]
+        numbers.maps[domain] = {
+            number: value(writer, f"SELECT pg_catalog.nextval('graphrag.{domain}_id_seq')::int") for number in old
+        }
+    for domain, (low, high) in _bounds(reader, corpus, relations).items():
+        if domain in numbers.maps:
+            continue
+        last = value(
+            writer,
+            f"SELECT pg_catalog.setval('graphrag.{domain}_id_seq', greatest(pg_catalog.nextval('graphrag.{domain}_id_seq'),"
+            f" (SELECT pg_catalog.max(x.id) FROM graphrag.{domain} x)) + {_GAP + high - low + 1})",
+        )
+        numbers.shifts[domain] = last - high
+    return numbers
+
+
+_SEGMENTS = "SELECT x.kind, x.item_ids, x.document_ids FROM graphrag.bm25_segments x WHERE x.corpus_id = ANY (%s)"
+_EDGES = "SELECT x.edges, x.edge_count FROM graphrag.community_states x WHERE x.corpus_id = ANY (%s)"
+
+
+def _bounds(reader: Cursor, corpus: SourceCorpus, relations: Relations) -> dict[str, tuple[int, int]]:
+    """Return the lowest and the highest number of each table that the corpus has, also of rows that are gone."""
+    spans: dict[str, tuple[int, int]] = {}
+
+    def note(domain: str, *numbers: int | None) -> None:
+        ends = [number for number in (*spans.get(domain, ()), *numbers) if number is not None]
+        if ends:
+            spans[domain] = min(ends), max(ends)
+
+    for table, columns in relations:
+        expressions = [item for column in columns for item in scalars(table, column)]
+        if table in ("corpora", "providers", "_attached_tables", "_histories", "llm_batches") or not expressions:
+            continue
+        selected = ", ".join(
+            f"{bound}({expression.format(bound=bound)})"
+            for _, expression in expressions
+            for bound in ("pg_catalog.min", "pg_catalog.max")
+        )
+        row = reader.execute(
+            f"SELECT {selected} FROM graphrag.{table} x WHERE {corpus.condition(table, columns)}".encode()
+        ).fetchone()
+        for place, (domain, _) in enumerate(expressions):
+            note(domain, *(row or ())[2 * place : 2 * place + 2])
+    with reader.connection.cursor("graphrag_segments", row_factory=psycopg.rows.tuple_row) as segments:
+        segments.itersize = 1
+        for kind, items, documents in segments.execute(_SEGMENTS, [corpus.ids]):
+            for domain, packed in ((ITEMS[kind], items), ("documents", documents)):
+                if packed:
+                    note(domain, int(int64s(packed).min()), int(int64s(packed).max()))
+    for edges, edge_count in reader.execute(_EDGES, [corpus.ids]).fetchall():
+        if edge_count:
+            ends = int64s(edge_ends(edges, edge_count))
+            note("entities", int(ends.min()), int(ends.max()))
+    return spans

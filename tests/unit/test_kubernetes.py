@@ -1,7 +1,7 @@
 """The chart and the manifest of docker/kubernetes: what Kubernetes and CloudNativePG would say of them.
 
-No cluster runs here. helm and the schemas of Kubernetes come out of wheels; GRAPHRAG_CNPG_CRD names CloudNativePG's own schema, its
-file postgresql.cnpg.io_clusters.yaml.
+No cluster runs here. helm and the schemas of Kubernetes come out of wheels; GRAPHRAG_CNPG_CRD names CloudNativePG's own schema,
+its file postgresql.cnpg.io_clusters.yaml.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def has_secrets_by_reference(documents: list[dict[str, Any]]) -> None:
             assert not [
                 argument
                 for argument in container["args"]
-                if "token" in argument or "://" in argument and "@" in argument
+                if "token" in argument or ("://" in argument and "@" in argument)
             ]
 
 

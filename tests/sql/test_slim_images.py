@@ -188,29 +188,37 @@ for left in reversed(range(60)):
             raise
         time.sleep(0.5)
 """
-# A run of each scheduled worker, within 20 s.
-CRON = """
+# The condition within 20 s: scheduled workers are at work, too.
+WAIT = """
 DO $$
 BEGIN
     FOR attempt IN 1 .. 200 LOOP
-        EXIT WHEN (SELECT count(DISTINCT jobid) FROM cron.job_run_details WHERE status = 'succeeded') = 2;
+        EXIT WHEN ({condition});
         PERFORM pg_sleep(0.1);
         COMMIT;
     END LOOP;
 END
 $$;
-SELECT count(DISTINCT jobid) FROM cron.job_run_details WHERE status = 'succeeded';
 """
-
-
+SUCCEEDED = "SELECT count(DISTINCT jobid) FROM cron.job_run_details WHERE status = 'succeeded'"
+CRON = f"{WAIT.format(condition=f'({SUCCEEDED}) = 2')}{SUCCEEDED};"
 # Of Japanese the dictionary is left out.
-LANGUAGES = """
+STATES = """
+    SELECT d.source_key, d.indexed_at IS NOT NULL, j.last_error
+      FROM graphrag.documents d
+           LEFT JOIN graphrag.jobs j ON j.document_id = d.id
+     WHERE d.source_key IN ('de', 'ja', 'zh')
+     ORDER BY 1
+"""
+LANGUAGES = f"""
 INSERT INTO graphrag.documents (source_key, content) VALUES
     ('de', 'Das Deutsche Museum in München zeigt Maschinen. Oskar von Miller hat es gegründet.'),
     ('ja', '東京タワーは港区にある。内藤多仲が設計した。'),
     ('zh', '北京大学位于海淀区。蔡元培曾任校长。');
 CALL graphrag.process_jobs();
-SELECT source_key, indexed_at IS NOT NULL, coalesce(error, '') FROM graphrag.documents WHERE source_key IN ('de', 'ja', 'zh') ORDER BY 1;
+{WAIT.format(condition=f"SELECT bool_and(s.indexed OR s.error IS NOT NULL) FROM ({STATES}) AS s(key, indexed, error)")}
+{STATES};
+SELECT documents FROM graphrag.embedding_engine();
 """
 
 
@@ -293,9 +301,10 @@ def test_a_pod_of_cloudnativepg_does_the_first_example_and_another_serves_it(
     assert done.returncode == 0, done.stderr
     assert rows((tmp_path / "example.out").read_text()) == rows("".join(expected))
     assert (tmp_path / "cron.out").read_text().split()[2] == "2"
-    german, japanese, chinese = (tmp_path / "languages.out").read_text().splitlines()
+    german, japanese, _, chinese, engine = (tmp_path / "languages.out").read_text().splitlines()
     assert (german, chinese) == ("de|t|", "zh|t|")
-    assert "sudachi" in japanese
+    assert japanese.startswith("ja|f|") and "sudachidict_core" in japanese
+    assert engine == "openvino float32"
     assert (tmp_path / "smoke.out").read_text() == (PROJECT / "extension/expected/smoke.out").read_text()
     assert (tmp_path / "probes.out").read_text().split("\n")[:2] == ['{"status":"up"}', '{"status":"ready"}']
     assert "Kestrel" in (tmp_path / "found.json").read_text()

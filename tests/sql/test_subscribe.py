@@ -20,7 +20,7 @@ TABLES = (
     "CREATE DOMAIN shop.line AS varchar(200);"
     "CREATE TABLE shop.articles (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, title shop.line NOT NULL, body text DEFAULT 'x',"
     " state shop.state, tags shop.state[], length int GENERATED ALWAYS AS (length(body)) STORED, password text, CHECK (body <> ''));"
-    'CREATE TABLE shop."Odd" ("the key" int, part text, "what''s said" text, PRIMARY KEY ("the key", part));'
+    'CREATE TABLE shop."Odd" ("the key" int, part text, "what\'s said" text, PRIMARY KEY ("the key", part));'
     "ALTER TABLE shop.articles ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON shop.articles USING (state = 'public');"
     "INSERT INTO shop.articles (title, body, state, tags) SELECT 'Title ' || n, 'Body ' || n, 'draft', '{draft,public}' FROM generate_series(1, 20) n;"
     "INSERT INTO shop.\"Odd\" VALUES (1, 'a/b', 'Odd text.')"
@@ -49,15 +49,17 @@ class Ends:
 
 
 def ends_of(publisher: Cluster, node: Cluster) -> Iterator[Ends]:
-    publisher.create_database("primary")
+    publisher.create_database("shop")
     node.create_database("node")
-    with publisher.connect("primary") as there, node.connect("node") as here:
-        there.execute("CREATE ROLE owner LOGIN REPLICATION PASSWORD 'sesame'; GRANT CREATE ON DATABASE primary TO owner")
-        source = make_conninfo(publisher.url("primary"), user="owner", password="sesame")
+    with publisher.connect("shop") as there, node.connect("node") as here:
+        there.execute("CREATE ROLE owner LOGIN REPLICATION PASSWORD 'sesame'; GRANT CREATE ON DATABASE shop TO owner")
+        source = make_conninfo(publisher.url("shop"), user="owner", password="sesame")
         with Database.open(source) as owner:
             owner.execute(TABLES)
         here.execute("CREATE EXTENSION pg_graphrag CASCADE; CREATE ROLE reader IN ROLE graphrag_reader")
-        here.execute("GRANT USAGE ON SCHEMA public TO reader; ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO reader")
+        here.execute(
+            "GRANT USAGE ON SCHEMA public TO reader; ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO reader"
+        )
         yield Ends(there, here, source)
         here.execute("DROP SUBSCRIPTION IF EXISTS graphrag")
 
@@ -85,11 +87,10 @@ def test_subscribe_sets_both_ends_up_prints_it_and_undoes_it(ends: Ends, capsys:
     # The server keeps the password where PostgreSQL does, and nowhere else.
     assert "sesame" in value(ends.node, "SELECT subconninfo FROM pg_subscription")
     ends.caught_up("shop.articles", "id, title, body, state::text, tags::text")
-    assert ends.texts() == {
-        **{f"articles/{n}": f"Body {n}" for n in range(1, 21)},
-        r"Odd/1/a\/b": "Odd text.",
-    }
-    ends.publisher.execute("UPDATE shop.articles SET body = 'Changed', state = 'public' WHERE id = 1; DELETE FROM shop.articles WHERE id > 2")
+    assert ends.texts() == {**{f"articles/{n}": f"Body {n}" for n in range(1, 21)}, r"Odd/1/a\/b": "Odd text."}
+    ends.publisher.execute(
+        "UPDATE shop.articles SET body = 'Changed', state = 'public' WHERE id = 1; DELETE FROM shop.articles WHERE id > 2"
+    )
     ends.publisher.execute("UPDATE shop.\"Odd\" SET part = 'c'")
     ends.caught_up("shop.articles", "id, title, body, state::text")
     ends.caught_up('shop."Odd"')
@@ -105,7 +106,12 @@ def test_subscribe_sets_both_ends_up_prints_it_and_undoes_it(ends: Ends, capsys:
     assert "DROP SUBSCRIPTION graphrag;" in undone
     assert "DROP PUBLICATION graphrag;" in capsys.readouterr().out
     assert value(ends.node, "SELECT count(*) FROM pg_subscription") == 0
-    assert value(ends.publisher, "SELECT (SELECT count(*) FROM pg_replication_slots) + (SELECT count(*) FROM pg_publication)") == 0
+    assert (
+        value(
+            ends.publisher, "SELECT (SELECT count(*) FROM pg_replication_slots) + (SELECT count(*) FROM pg_publication)"
+        )
+        == 0
+    )
     assert ends.texts() == {"articles/1": "Changed", "articles/2": "Body 2", "Odd/1/c": "Odd text."}
 
 
@@ -125,16 +131,22 @@ def test_nobody_but_the_owner_sees_what_is_subscribed_before_it_is_opened(ends: 
     node.execute("RESET ROLE")
 
 
-def test_ddl_of_the_publisher_is_said_and_subscribe_makes_what_is_missing(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ddl_of_the_publisher_is_said_and_subscribe_makes_what_is_missing(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
     tables = ("--tables", "shop.articles", "--attach")
     ends.subscribe(*tables)
     ends.caught_up("shop.articles", "id, title, body")
     node, publisher = ends.node, ends.publisher
     # Of a dropped column nothing comes any more, and nothing stops.
-    publisher.execute("ALTER TABLE shop.articles DROP COLUMN title; INSERT INTO shop.articles (body) VALUES ('Untitled')")
+    publisher.execute(
+        "ALTER TABLE shop.articles DROP COLUMN title; INSERT INTO shop.articles (body) VALUES ('Untitled')"
+    )
     ends.caught_up("shop.articles", "id, body")
     # A new one stops the subscription, and loses nothing.
-    publisher.execute("ALTER TABLE shop.articles ADD COLUMN lead text; INSERT INTO shop.articles (body, lead) VALUES ('Leads', 'New')")
+    publisher.execute(
+        "ALTER TABLE shop.articles ADD COLUMN lead text; INSERT INTO shop.articles (body, lead) VALUES ('Leads', 'New')"
+    )
     wait_for(lambda: [found[0] for found in rows(node, HEALTH)] == ["error"], "health() to say so")
     ((_, detail, hint),) = rows(node, HEALTH)
     assert "has no worker that comes through" in detail
@@ -175,7 +187,7 @@ REFUSED = [
      "may not read", "owner"),
     ("RESET ROLE; ALTER ROLE owner NOREPLICATION", "RESET ROLE; ALTER ROLE owner REPLICATION", "shop.articles", "may not replicate",
      "rds_replication"),
-    ("RESET ROLE; REVOKE CREATE ON DATABASE primary FROM owner", "RESET ROLE; GRANT CREATE ON DATABASE primary TO owner", "shop.articles",
+    ("RESET ROLE; REVOKE CREATE ON DATABASE shop FROM owner", "RESET ROLE; GRANT CREATE ON DATABASE shop TO owner", "shop.articles",
      "may not create a publication", "GRANT CREATE"),
 ]  # fmt: skip
 
@@ -200,13 +212,16 @@ def test_what_was_made_is_taken_back_where_a_later_step_fails(ends: Ends, capsys
     printed = capsys.readouterr()
     assert "wrong" not in printed.out + printed.err
     assert "DROP PUBLICATION graphrag" in printed.out
-    assert value(ends.publisher, "SELECT (SELECT count(*) FROM pg_replication_slots) + (SELECT count(*) FROM pg_publication)") == 0
+    assert (
+        value(
+            ends.publisher, "SELECT (SELECT count(*) FROM pg_replication_slots) + (SELECT count(*) FROM pg_publication)"
+        )
+        == 0
+    )
     assert rows(ends.node, "SELECT FROM pg_namespace WHERE nspname = 'shop'") == []
 
 
-def test_a_publisher_that_is_not_logical_is_refused(
-    db: Database, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_publisher_that_is_not_logical_is_refused(db: Database, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["subscribe", "--url", db.url, "--from", db.url, "--tables", "x"]) == 1
     assert "wal_level" in capsys.readouterr().err
 
@@ -222,7 +237,7 @@ def test_a_plain_server_feeds_a_node(cluster: Callable[..., Cluster], capsys: py
         ends.publisher.execute("UPDATE shop.articles SET body = 'Before' WHERE id = 1")
         primary.kill()
         primary.start()
-        with primary.connect("primary") as publisher:
+        with primary.connect("shop") as publisher:
             publisher.execute("UPDATE shop.articles SET body = 'After' WHERE id = 2")
             says = "SELECT id, body FROM shop.articles ORDER BY 1"
             wait_for(lambda: rows(ends.node, says) == rows(publisher, says), "the node to catch up")

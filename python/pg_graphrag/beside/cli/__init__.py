@@ -267,13 +267,17 @@ def _parser() -> argparse.ArgumentParser:
     subscribe.add_argument(
         "--from", dest="publisher", required=True, metavar="PUBLISHER_URL", help="the database that has the tables"
     )
-    subscribe.add_argument("--tables", type=listed, default=[], metavar="LIST", help="its tables, with commas between them")
+    subscribe.add_argument(
+        "--tables", type=listed, default=[], metavar="LIST", help="its tables, with commas between them"
+    )
     subscribe.add_argument("--name", default="graphrag", help="of publication and subscription (default: graphrag)")
     subscribe.add_argument(
         "--connection", metavar="CONNINFO", help="how this database's server reaches the publisher (default: as --from)"
     )
     subscribe.add_argument(
-        "--passfile", metavar="PATH", help="a file of this database's server that has the password, which is not sent then"
+        "--passfile",
+        metavar="PATH",
+        help="a file of this database's server that has the password, which is not sent then",
     )
     subscribe.add_argument("--attach", action="store_true", help="also attach the tables to --corpus, as printed")
     subscribe.add_argument("--dry-run", action="store_true", help="print the statements alone")

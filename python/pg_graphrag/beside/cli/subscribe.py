@@ -117,7 +117,7 @@ def _execute(connection: Connection, step: Step) -> None:
         return
     with connection.transaction():
         connection.execute(
-            "SELECT pg_catalog.set_config(s.name, u.setting, true) FROM pg_catalog.unnest(%s::text[], %s::text[]) u (name, setting)"
+            "SELECT pg_catalog.set_config(s.name, u.setting, true) FROM unnest(%s::text[], %s::text[]) u (name, setting)"
             " JOIN pg_catalog.pg_settings s ON s.name = u.name"
             " WHERE (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = current_user)",
             [list(_QUIET), list(_QUIET.values())],

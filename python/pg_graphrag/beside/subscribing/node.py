@@ -18,7 +18,9 @@ MASK = "********"
 _SECRETS = ("password", "sslpassword")
 _TITLES = ("title", "headline", "subject", "name")
 # As suggest_attachments() has it.
-_SECRET = re.compile(r"pass(word|wd|phrase)|secret|token|salt|credential|api_?key|(^|_)(hash|pin|ssn|iban|cvv)($|_)", re.I)
+_SECRET = re.compile(
+    r"pass(word|wd|phrase)|secret|token|salt|credential|api_?key|(^|_)(hash|pin|ssn|iban|cvv)($|_)", re.I
+)
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,8 @@ def _note_unpublished(publisher: Connection, node: Connection, made: Plan, names
     there = {
         row[0]
         for row in publisher.execute(
-            "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_publication_tables WHERE pubname = %s", [names.name]
+            "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_publication_tables WHERE pubname = %s",
+            [names.name],
         )
     }
     here = node.execute(
@@ -205,7 +208,8 @@ def _publish(publisher: Connection, made: Plan, tables: Sequence[Table], names: 
     there = {
         row[0]
         for row in publisher.execute(
-            "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_publication_tables WHERE pubname = %s", [names.name]
+            "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_publication_tables WHERE pubname = %s",
+            [names.name],
         )
     }
     if missing := [table.qualified for table in tables if table.qualified not in there]:
@@ -234,9 +238,7 @@ def _define(node: Connection, made: Plan, table: Table, readers: str, is_subscri
             f"CREATE SCHEMA {table.schema}" not in {step.statement for step in made.steps}
         ):
             made.steps.append(Step(NODE, f"CREATE SCHEMA {table.schema}", f"DROP SCHEMA {table.schema}"))
-        made.steps.append(
-            Step(NODE, _create_table(table, types), f"DROP TABLE {table.qualified}"),
-        )
+        made.steps.append(Step(NODE, _create_table(table, types), f"DROP TABLE {table.qualified}"))
         made.steps.append(Step(NODE, f"REVOKE ALL ON {table.qualified} FROM {readers}"))
         return
     rows = node.execute(
@@ -280,7 +282,9 @@ def _type(node: Connection, made: Plan, table: Table, column: Column) -> str:
     if elsewhere is not None:
         return f"{elsewhere}.{column.type.rpartition('.')[2]}"
     stand_in = "text[]" if column.is_array else "text"
-    made.notes.append(f"{table.qualified}: column {column.quoted} is {stand_in} here; the node has no type {column.type}")
+    made.notes.append(
+        f"{table.qualified}: column {column.quoted} is {stand_in} here; the node has no type {column.type}"
+    )
     return stand_in
 
 
@@ -289,7 +293,8 @@ def _create_table(table: Table, types: dict[str, str]) -> str:
     in_keys = {name for key in table.keys for name in key}
     # A column that the publisher drops later would stop the subscription where it must not be null.
     lines = [
-        f"{column.quoted} {types[column.name]}{' NOT NULL' if column.name in in_keys else ''}" for column in table.columns
+        f"{column.quoted} {types[column.name]}{' NOT NULL' if column.name in in_keys else ''}"
+        for column in table.columns
     ]
     if table.primary_key:
         lines.append(f"PRIMARY KEY ({', '.join(quoted[name] for name in table.primary_key)})")
@@ -335,7 +340,11 @@ def _attach_call(node: Connection, made: Plan, table: Table, corpus: str) -> str
             f"{table.qualified} cannot be attached: it has no key; make a unique index at the node, on columns that are NOT NULL"
         )
         return ""
-    texts = [column.name for column in table.columns if column.is_text and column.name not in key and not _SECRET.search(column.name)]
+    texts = [
+        column.name
+        for column in table.columns
+        if column.is_text and column.name not in key and not _SECRET.search(column.name)
+    ]
     title = next((name for name in _TITLES if name in texts), None)
     contents = [name for name in texts if name != title] or texts
     if not contents:

@@ -154,8 +154,7 @@ def check_server(connection: Connection, is_published: bool) -> None:
         raise GraphRAGError(
             f"role {role} may not create a publication in database {database}",
             sqlstate="42501",
-            hint=f"GRANT CREATE ON DATABASE {database} TO {role}; or have its owner run what"
-            " --dry-run prints.",
+            hint=f"GRANT CREATE ON DATABASE {database} TO {role}; or have its owner run what --dry-run prints.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Attached tables follow what replication applies: each row once, whoever wrote it, and whatever is wrong with one stops nothing."""
+"""Attached tables follow what replication applies: each row once, and what is wrong with one stops nothing."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ def test_the_options_of_an_attachment_hold_for_what_is_replicated(db: Database, 
     with applying(db) as replica:
         replica.execute("SET datestyle = 'German'; SET extra_float_digits = -5")
         replica.execute(
-            "INSERT INTO notes VALUES (1, 'x/y', 'One.', true, '2024-02-29', 1.50, '{\"a\": 1}'), (2, 'z', 'Two.', false, NULL, NULL, NULL)"
+            "INSERT INTO notes VALUES (1, 'x/y', 'One.', true, '2024-02-29', 1.50, '{\"a\": 1}'),"
+            " (2, 'z', 'Two.', false, NULL, NULL, NULL)"
         )
         assert followed(db) == {r"notes/1/x\/y": "One."}
         stored = "SELECT title, metadata, valid_from::date::text FROM graphrag.documents"
@@ -133,7 +134,8 @@ def test_what_is_wrong_in_one_row_fails_nothing_and_is_said(db: Database, app: D
         'CREATE TABLE articles (id int PRIMARY KEY, body text, "to" date, "from" date, key text UNIQUE NOT NULL)'
     )
     app.execute(
-        "SELECT graphrag.attach_table('articles', 'default', 'key', '{body}', options => '{\"valid_from\": \"from\", \"valid_to\": \"to\"}')"
+        "SELECT graphrag.attach_table('articles', 'default', 'key', '{body}',"
+        ' options => \'{"valid_from": "from", "valid_to": "to"}\')'
     )
     backfill(app)
     with applying(db) as replica:
@@ -213,10 +215,14 @@ def test_partitions_follow_what_replication_applies(db: Database, app: Database)
 def test_the_document_is_of_the_tables_owner_alone(db: Database, app: Database) -> None:
     articles(app)
     db.execute(
-        "DO $$ BEGIN CREATE ROLE attach_mallory LOGIN PASSWORD 'attach_mallory'; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+        "DO $$ BEGIN CREATE ROLE attach_mallory LOGIN PASSWORD 'attach_mallory';"
+        " EXCEPTION WHEN duplicate_object THEN NULL; END $$"
     )
     number = value(db, "SELECT id FROM graphrag._attached_tables")
-    forged = "INSERT INTO graphrag_attached._replicated (attached_id, action, source_key, title, content, metadata) VALUES (%s, 'write', 'x', 'x', 'x', '{}')"
+    forged = (
+        "INSERT INTO graphrag_attached._replicated (attached_id, action, source_key, title, content, metadata)"
+        " VALUES (%s, 'write', 'x', 'x', 'x', '{}')"
+    )
     with session(db, "attach_mallory") as mallory:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             mallory.execute(forged, [number])
@@ -310,7 +316,8 @@ def test_a_subscription_feeds_attached_tables(pair: Pair) -> None:
     node.execute("SELECT graphrag.attach_entities('plants', 'shop', ARRAY['id'], name => 'name', type => 'plant')")
     node.execute("SELECT graphrag.attach_entities('machines', 'shop', ARRAY['id'], name => 'code', type => 'machine')")
     node.execute(
-        "SELECT graphrag.attach_relationships('machines', 'shop', type => 'stands in', to_columns => ARRAY['plant_id'], to_table => 'plants')"
+        "SELECT graphrag.attach_relationships('machines', 'shop', type => 'stands in',"
+        " to_columns => ARRAY['plant_id'], to_table => 'plants')"
     )
     follow(node)
     assert len(contents(node)) == 2001
@@ -346,7 +353,8 @@ def test_the_worker_of_a_subscription_needs_no_right_of_ours(pair: Pair, as_owne
         f"DO $$ BEGIN CREATE ROLE {APP} LOGIN PASSWORD '{APP}'; EXCEPTION WHEN duplicate_object THEN NULL; END $$;"
         f"CREATE ROLE subscriber LOGIN IN ROLE pg_create_subscription; GRANT {APP} TO subscriber;"
         f"GRANT CREATE ON DATABASE node TO subscriber; GRANT CREATE ON SCHEMA public TO {APP};"
-        f"GRANT USAGE ON SCHEMA graphrag TO {APP}; GRANT EXECUTE ON ROUTINE graphrag.attach_table, graphrag.backfill_table TO {APP};"
+        f"GRANT USAGE ON SCHEMA graphrag TO {APP};"
+        f"GRANT EXECUTE ON ROUTINE graphrag.attach_table, graphrag.backfill_table TO {APP};"
         f"SELECT graphrag.create_corpus('default'); SELECT graphrag.grant_corpus('default', '{APP}', 'write')"
     )
     with session(node) as app:

@@ -115,13 +115,13 @@ def _execute(connection: Connection, step: Step) -> None:
     if not step.secret:
         connection.execute(step.statement.encode())
         return
+    is_superuser = connection.info.parameter_status("is_superuser") == "on"
     with connection.transaction():
-        connection.execute(
-            "SELECT pg_catalog.set_config(s.name, u.setting, true) FROM unnest(%s::text[], %s::text[]) u (name, setting)"
-            " JOIN pg_catalog.pg_settings s ON s.name = u.name"
-            " WHERE (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = current_user)",
-            [list(_QUIET), list(_QUIET.values())],
-        )
+        for name, setting in _QUIET.items() if is_superuser else ():
+            connection.execute(
+                "SELECT pg_catalog.set_config(s.name, %s, true) FROM pg_catalog.pg_settings s WHERE s.name = %s",
+                [setting, name],
+            )
         connection.execute(step.statement.encode())
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pg_graphrag.beside.subscribing.publisher import Column, Connection, Table, check_server, read_tables
@@ -25,7 +24,7 @@ _SECRET = re.compile(
 
 @dataclass(frozen=True)
 class Step:
-    """A statement at one end; `shown` is as it is printed, without passwords, and `undo` what takes it back."""
+    """A statement at one end; `undo` takes it back, `secret` is the connection string in it that has a password."""
 
     where: str
     statement: str
@@ -35,18 +34,25 @@ class Step:
     @property
     def shown(self) -> str:
         """The statement without a password."""
-        return self.statement.replace(self.secret, literal_of_mask(self.secret)) if self.secret else self.statement
+        return (
+            self.statement.replace(_escaped(self.secret), _escaped(_masked(self.secret)))
+            if self.secret
+            else self.statement
+        )
 
 
-def literal_of_mask(secret: str) -> str:
-    """Return a connection string, as a literal of SQL, with its passwords masked."""
-    parameters = conninfo_to_dict(secret[1:-1].replace("''", "'"))
-    return literal(make_conninfo(**{key: MASK if key in _SECRETS else value for key, value in parameters.items()}))
+def _masked(connection: str) -> str:
+    parameters: dict[str, Any] = conninfo_to_dict(connection)
+    return make_conninfo(**parameters | {name: MASK for name in _SECRETS if name in parameters})
+
+
+def _escaped(text: str) -> str:
+    return text.replace("'", "''")
 
 
 def literal(text: str) -> str:
     """Return a text as SQL has it, where standard_conforming_strings is on."""
-    return "'" + text.replace("'", "''") + "'"
+    return f"'{_escaped(text)}'"
 
 
 @dataclass
@@ -97,17 +103,19 @@ def plan(
     Raises
     ------
     GraphRAGError
-        As `check_server` and `read_tables`; 42710 where a slot or a table with rows is in the way, 42501 where the node's role may
-        not subscribe.
+        As `check_server` and `read_tables`; 42710 where a slot or a table with rows is in the way, 42501 where the node's role
+        may not subscribe.
     """
     made = Plan()
-    has_publication = _value(publisher, "SELECT true FROM pg_publication WHERE pubname = %s", names.name)
-    slot = publisher.execute("SELECT active, database FROM pg_replication_slots WHERE slot_name = %s", [names.slot])
+    has_publication = _value(publisher, "SELECT true FROM pg_catalog.pg_publication WHERE pubname = %s", names.name)
+    slot = publisher.execute(
+        "SELECT s.active FROM pg_catalog.pg_replication_slots s WHERE s.slot_name = %s", [names.slot]
+    )
     slot_state = slot.fetchone()
     subscribed = _value(
         node,
-        "SELECT true FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid"
-        " WHERE d.datname = current_database() AND s.subname = %s",
+        "SELECT true FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_database d ON d.oid = s.subdbid"
+        " WHERE d.datname = pg_catalog.current_database() AND s.subname = %s",
         names.name,
     )
     check_server(publisher, bool(has_publication and slot_state))
@@ -124,22 +132,21 @@ def plan(
         made.steps.append(
             Step(
                 PUBLISHER,
-                f"SELECT pg_create_logical_replication_slot({literal(names.slot)}, 'pgoutput')",
-                f"SELECT pg_drop_replication_slot({literal(names.slot)})",
+                f"SELECT pg_catalog.pg_create_logical_replication_slot({literal(names.slot)}, 'pgoutput')",
+                f"SELECT pg_catalog.pg_drop_replication_slot({literal(names.slot)})",
             )
         )
     readers = _default_readers(node)
     for table in published:
         _define(node, made, table, readers, bool(subscribed))
     if not subscribed:
-        secret = literal(connection)
         made.steps.append(
             Step(
                 NODE,
-                f"CREATE SUBSCRIPTION {names.name} CONNECTION {secret} PUBLICATION {names.name}"
+                f"CREATE SUBSCRIPTION {names.name} CONNECTION '{_escaped(connection)}' PUBLICATION {names.name}"
                 f" WITH (create_slot = false, slot_name = {literal(names.slot)})",
                 f"DROP SUBSCRIPTION {names.name}",
-                secret,
+                connection,
             )
         )
     else:
@@ -151,25 +158,32 @@ def plan(
 
 
 _SUBSCRIBED = """
-SELECT true FROM pg_subscription s JOIN pg_subscription_rel r ON r.srsubid = s.oid
-  JOIN pg_database d ON d.oid = s.subdbid AND d.datname = current_database()
- WHERE s.subname = %s AND r.srrelid = to_regclass(%s)
+SELECT true FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_subscription_rel r ON r.srsubid = s.oid
+  JOIN pg_catalog.pg_database d ON d.oid = s.subdbid AND d.datname = pg_catalog.current_database()
+ WHERE s.subname = %s AND r.srrelid = pg_catalog.to_regclass(%s)
 """
+
+
+def _published(publisher: Connection, names: Names) -> set[str]:
+    return {
+        str(row[0])
+        for row in publisher.execute(
+            "SELECT pg_catalog.format('%%I.%%I', t.schemaname, t.tablename)"
+            " FROM pg_catalog.pg_publication_tables t WHERE t.pubname = %s",
+            [names.name],
+        )
+    }
 
 
 def _note_unpublished(publisher: Connection, node: Connection, made: Plan, names: Names) -> None:
     """Name tables that the node subscribes to and the publisher does not publish, such as one that was renamed there."""
-    there = {
-        row[0]
-        for row in publisher.execute(
-            "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_publication_tables WHERE pubname = %s",
-            [names.name],
-        )
-    }
+    there = _published(publisher, names)
     here = node.execute(
-        "SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_subscription s JOIN pg_subscription_rel r ON r.srsubid = s.oid"
-        " JOIN pg_database d ON d.oid = s.subdbid AND d.datname = current_database()"
-        " JOIN pg_class c ON c.oid = r.srrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE s.subname = %s ORDER BY 1",
+        "SELECT pg_catalog.format('%%I.%%I', n.nspname, c.relname)"
+        " FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_subscription_rel r ON r.srsubid = s.oid"
+        " JOIN pg_catalog.pg_database d ON d.oid = s.subdbid AND d.datname = pg_catalog.current_database()"
+        " JOIN pg_catalog.pg_class c ON c.oid = r.srrelid"
+        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE s.subname = %s ORDER BY 1",
         [names.name],
     )
     made.notes += [
@@ -182,8 +196,9 @@ def _note_unpublished(publisher: Connection, node: Connection, made: Plan, names
 def _check_node(node: Connection) -> None:
     may = _value(
         node,
-        "SELECT r.rolsuper OR pg_has_role(r.oid, 'pg_create_subscription', 'USAGE')"
-        " AND has_database_privilege(current_database(), 'CREATE') FROM pg_roles r WHERE r.rolname = current_user",
+        "SELECT r.rolsuper OR pg_catalog.pg_has_role(r.oid, 'pg_create_subscription', 'USAGE')"
+        " AND pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')"
+        " FROM pg_catalog.pg_roles r WHERE r.rolname = current_user",
     )
     if not may:
         raise GraphRAGError(
@@ -205,13 +220,7 @@ def _publish(publisher: Connection, made: Plan, tables: Sequence[Table], names: 
             )
         )
         return
-    there = {
-        row[0]
-        for row in publisher.execute(
-            "SELECT format('%%I.%%I', schemaname, tablename) FROM pg_publication_tables WHERE pubname = %s",
-            [names.name],
-        )
-    }
+    there = _published(publisher, names)
     if missing := [table.qualified for table in tables if table.qualified not in there]:
         made.steps.append(Step(PUBLISHER, f"ALTER PUBLICATION {names.name} ADD TABLE {', '.join(missing)}"))
     if others := sorted(there - {table.qualified for table in tables}):
@@ -221,8 +230,9 @@ def _publish(publisher: Connection, made: Plan, tables: Sequence[Table], names: 
 def _default_readers(node: Connection) -> str:
     """Return to whom default privileges would show new tables, besides PUBLIC."""
     rows = node.execute(
-        "SELECT DISTINCT quote_ident(g.rolname) FROM pg_default_acl d CROSS JOIN LATERAL aclexplode(d.defaclacl) a"
-        " JOIN pg_roles g ON g.oid = a.grantee JOIN pg_roles o ON o.oid = d.defaclrole"
+        "SELECT DISTINCT pg_catalog.quote_ident(g.rolname) FROM pg_catalog.pg_default_acl d"
+        " CROSS JOIN LATERAL pg_catalog.aclexplode(d.defaclacl) a"
+        " JOIN pg_catalog.pg_roles g ON g.oid = a.grantee JOIN pg_catalog.pg_roles o ON o.oid = d.defaclrole"
         " WHERE d.defaclobjtype = 'r' AND o.rolname = current_user AND g.oid <> o.oid ORDER BY 1"
     )
     return ", ".join(["PUBLIC", *(row[0] for row in rows)])
@@ -231,19 +241,18 @@ def _default_readers(node: Connection) -> str:
 def _define(node: Connection, made: Plan, table: Table, readers: str, is_subscribed: bool) -> None:
     if table.left_out:
         made.notes.append(f"{table.qualified}: not taken from the publisher: {', '.join(table.left_out)}")
-    there = _value(node, "SELECT to_regclass(%s)::oid::bigint", table.qualified)
+    there = _value(node, "SELECT pg_catalog.to_regclass(%s)::oid::bigint", table.qualified)
     types = {column.name: _type(node, made, table, column) for column in table.columns}
     if there is None:
-        if _value(node, "SELECT true FROM pg_namespace WHERE quote_ident(nspname) = %s", table.schema) is None and (
-            f"CREATE SCHEMA {table.schema}" not in {step.statement for step in made.steps}
-        ):
-            made.steps.append(Step(NODE, f"CREATE SCHEMA {table.schema}", f"DROP SCHEMA {table.schema}"))
+        schema = Step(NODE, f"CREATE SCHEMA {table.schema}", f"DROP SCHEMA {table.schema}")
+        if schema not in made.steps and _value(node, "SELECT pg_catalog.to_regnamespace(%s)", table.schema) is None:
+            made.steps.append(schema)
         made.steps.append(Step(NODE, _create_table(table, types), f"DROP TABLE {table.qualified}"))
         made.steps.append(Step(NODE, f"REVOKE ALL ON {table.qualified} FROM {readers}"))
         return
     rows = node.execute(
         "SELECT a.attname::text, a.attnotnull AND NOT a.atthasdef AND a.attgenerated = '' AND a.attidentity = ''"
-        " FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''",
+        " FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''",
         [there],
     ).fetchall()
     columns = dict(rows)
@@ -271,12 +280,13 @@ def _define(node: Connection, made: Plan, table: Table, readers: str, is_subscri
 
 def _type(node: Connection, made: Plan, table: Table, column: Column) -> str:
     """Return the type of a column at the node: its own where the node has it, else text, as which all values travel."""
-    if _value(node, "SELECT to_regtype(%s)", column.type) is not None:
+    if _value(node, "SELECT pg_catalog.to_regtype(%s)", column.type) is not None:
         return column.type
     elsewhere = _value(
         node,
-        "SELECT n.nspname::text FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace JOIN pg_depend d"
-        " ON d.classid = 'pg_type'::regclass AND d.objid = t.oid AND d.deptype = 'e' WHERE t.typname = %s ORDER BY 1 LIMIT 1",
+        "SELECT n.nspname::text FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace"
+        " JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass AND d.objid = t.oid"
+        " AND d.deptype = 'e' WHERE t.typname = %s ORDER BY 1 LIMIT 1",
         column.element,
     )
     if elsewhere is not None:
@@ -329,7 +339,7 @@ def _attach_call(node: Connection, made: Plan, table: Table, corpus: str) -> str
     attached = _value(
         node,
         "SELECT true FROM graphrag._attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id"
-        f" WHERE a.relation = to_regclass(%s) AND c.name = {corpus}",
+        f" WHERE a.relation = pg_catalog.to_regclass(%s) AND c.name = {corpus}",
         table.qualified,
     )
     if attached:
@@ -349,15 +359,19 @@ def _attach_call(node: Connection, made: Plan, table: Table, corpus: str) -> str
     contents = [name for name in texts if name != title] or texts
     if not contents:
         made.notes.append(
-            f"{table.qualified} has no text of its own: see SELECT call FROM graphrag.suggest_attachments({literal(table.schema)});"
+            f"{table.qualified} has no text of its own: see SELECT call"
+            f" FROM graphrag.suggest_attachments({literal(table.schema)});"
         )
         return ""
     options: dict[str, Any] = {"key_prefix": f"{table.name.strip(chr(34))}/"}
     if len(key) > 1:
         options["key_columns"] = list(key)
-    return (
-        f"SELECT graphrag.attach_table({literal(table.qualified)}, {corpus}, {literal(key[0]) if len(key) == 1 else 'NULL'},"
-        f" ARRAY[{', '.join(map(literal, contents))}]"
-        + (f", title_column => {literal(title)}" if title is not None and contents != [title] else "")
-        + f", options => {literal(json.dumps(options, ensure_ascii=False))})"
-    )
+    arguments = [
+        literal(table.qualified),
+        corpus,
+        literal(key[0]) if len(key) == 1 else "NULL",
+        f"ARRAY[{', '.join(map(literal, contents))}]",
+        *([f"title_column => {literal(title)}"] if title is not None and title not in contents else []),
+        f"options => {literal(json.dumps(options, ensure_ascii=False))}",
+    ]
+    return f"SELECT graphrag.attach_table({', '.join(arguments)})"

@@ -42,7 +42,6 @@ class Table:
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...]
     unique_keys: tuple[tuple[str, ...], ...]
-    identity: str
     left_out: tuple[str, ...]
 
     @property
@@ -59,52 +58,62 @@ class Table:
 
 
 _SERVER = """
-SELECT current_setting('server_version_num')::int, current_setting('wal_level'),
-       current_setting('max_replication_slots')::int - (SELECT count(*) FROM pg_replication_slots),
+SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current_setting('wal_level'),
+       pg_catalog.current_setting('max_replication_slots')::int
+       - (SELECT pg_catalog.count(*) FROM pg_catalog.pg_replication_slots),
        r.rolsuper OR r.rolreplication
-       OR EXISTS (SELECT FROM pg_roles m WHERE m.rolname = 'rds_replication' AND pg_has_role(r.oid, m.oid, 'USAGE')),
-       quote_ident(r.rolname), has_database_privilege(current_database(), 'CREATE'), quote_ident(current_database())
-  FROM pg_roles r
+       OR EXISTS (SELECT FROM pg_catalog.pg_roles m
+                   WHERE m.rolname = 'rds_replication' AND pg_catalog.pg_has_role(r.oid, m.oid, 'USAGE')),
+       pg_catalog.quote_ident(r.rolname), pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
+       pg_catalog.quote_ident(pg_catalog.current_database())
+  FROM pg_catalog.pg_roles r
  WHERE r.rolname = current_user
 """
 _TABLE = """
-SELECT c.oid::bigint, quote_ident(n.nspname), quote_ident(c.relname), c.relkind::text, c.relpersistence::text, c.relreplident::text,
-       pg_has_role(c.relowner, 'USAGE'), has_table_privilege(c.oid, 'SELECT'), row_security_active(c.oid), pg_get_userbyid(c.relowner)::text,
-       (SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal),
-       (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid),
-       (SELECT count(*) FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
-           AND (a.atthasdef OR a.attidentity <> '')),
-       (SELECT count(*) FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'f'),
-       (SELECT count(*) FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype IN ('c', 'x')),
-       ARRAY(SELECT a.attname::text FROM pg_attribute a
-              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> '' ORDER BY a.attnum)
-  FROM pg_class c
-  JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE c.oid = to_regclass(%s)
+SELECT c.oid::bigint AS oid, pg_catalog.quote_ident(n.nspname) AS schema, pg_catalog.quote_ident(c.relname) AS name,
+       c.relreplident::text AS identity,
+       c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AS is_table, pg_catalog.pg_has_role(c.relowner, 'USAGE') AS is_owner,
+       pg_catalog.has_table_privilege(c.oid, 'SELECT') AS may_read, pg_catalog.row_security_active(c.oid) AS is_secured,
+       pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(c.relowner)) AS owner, current_user::text AS role,
+       (SELECT pg_catalog.count(*) FROM pg_catalog.pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal) AS triggers,
+       (SELECT pg_catalog.count(*) FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid) AS policies,
+       a.defaults, k.foreign_keys, k.checks, a.generated
+  FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.count(*) FILTER (WHERE x.attgenerated = '' AND (x.atthasdef OR x.attidentity <> '')) AS defaults,
+              pg_catalog.string_agg(x.attname, ', ' ORDER BY x.attnum) FILTER (WHERE x.attgenerated <> '') AS generated
+         FROM pg_catalog.pg_attribute x WHERE x.attrelid = c.oid AND x.attnum > 0 AND NOT x.attisdropped) a
+ CROSS JOIN LATERAL (
+       SELECT pg_catalog.count(*) FILTER (WHERE x.contype = 'f') AS foreign_keys,
+              pg_catalog.count(*) FILTER (WHERE x.contype IN ('c', 'x')) AS checks
+         FROM pg_catalog.pg_constraint x WHERE x.conrelid = c.oid) k
+ WHERE c.oid = pg_catalog.to_regclass(%s)
 """
 _COLUMNS = """
 WITH RECURSIVE columns AS (
     SELECT a.attnum, a.attname, a.attnotnull, a.atttypid AS type, a.atttypmod AS modifier, 0 AS depth
-      FROM pg_attribute a
+      FROM pg_catalog.pg_attribute a
      WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
      UNION ALL
     SELECT c.attnum, c.attname, c.attnotnull, y.typbasetype, y.typtypmod, c.depth + 1
-      FROM columns c JOIN pg_type y ON y.oid = c.type AND y.typtype = 'd'
+      FROM columns c JOIN pg_catalog.pg_type y ON y.oid = c.type AND y.typtype = 'd'
 )
-SELECT DISTINCT ON (c.attnum) c.attname::text, quote_ident(c.attname), format_type(c.type, c.modifier), coalesce(e.typname, y.typname)::text,
-       y.typcategory = 'A', c.attnotnull, y.typcategory = 'S' OR y.typname = 'citext'
+SELECT DISTINCT ON (c.attnum) c.attname::text, pg_catalog.quote_ident(c.attname), pg_catalog.format_type(c.type, c.modifier),
+       coalesce(e.typname, y.typname)::text, y.typcategory = 'A', c.attnotnull, y.typcategory = 'S' OR y.typname = 'citext'
   FROM columns c
-  JOIN pg_type y ON y.oid = c.type
-  LEFT JOIN pg_type e ON e.oid = y.typelem AND y.typcategory = 'A'
+  JOIN pg_catalog.pg_type y ON y.oid = c.type
+  LEFT JOIN pg_catalog.pg_type e ON e.oid = y.typelem AND y.typcategory = 'A'
  ORDER BY c.attnum, c.depth DESC
 """
 _KEYS = """
 SELECT i.indisprimary,
-       ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k (number, n)
-               JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number WHERE k.n <= i.indnkeyatts ORDER BY k.n)
-  FROM pg_index i
+       ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY k (number, n)
+               JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+              WHERE k.n <= i.indnkeyatts ORDER BY k.n)
+  FROM pg_catalog.pg_index i
  WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
-   AND NOT EXISTS (SELECT FROM pg_attribute a
+   AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a
                     WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey::int2[]) AND a.attgenerated <> '')
  ORDER BY i.indisprimary DESC, i.indexrelid
 """
@@ -123,8 +132,7 @@ def check_server(connection: Connection, is_published: bool) -> None:
     GraphRAGError
         55000 for settings, 53400 where no slot is free, 42501 for the role.
     """
-    row = connection.execute(_SERVER).fetchone() or ()
-    version, wal_level, slots, may_replicate, role, may_create, database = row
+    ((version, wal_level, slots, may_replicate, role, may_create, database),) = connection.execute(_SERVER).fetchall()
     if version < OLDEST_SERVER:
         raise GraphRAGError(
             f"the publisher is PostgreSQL {version // 10000}, which cannot publish what a node takes",
@@ -164,55 +172,61 @@ def read_tables(connection: Connection, names: Sequence[str], is_published: bool
     Raises
     ------
     GraphRAGError
-        42P01 for what is not there, 42809 for what is no table of its own, 55000 for a table without an identity, whose UPDATE and
-        DELETE would fail at the publisher once it is published, 42501 where the role may not read or publish it.
+        42P01 for what is not there, 42809 for what is no table of its own, 55000 for a table without an identity, whose UPDATE
+        and DELETE would fail at the publisher once it is published, 42501 where the role may not read or publish it.
     """
     return [_read_table(connection, name, is_published) for name in names]
 
 
-def _read_table(connection: Connection, name: str, is_published: bool) -> Table:
-    row = connection.execute(_TABLE, [name]).fetchone()
-    if row is None:
+def _read_table(connection: Connection, given: str, is_published: bool) -> Table:
+    with connection.cursor(row_factory=psycopg.rows.dict_row) as cursor:
+        table = cursor.execute(_TABLE, [given]).fetchone()
+    if table is None:
         raise GraphRAGError(
-            f'the publisher has no table "{name}"',
+            f'the publisher has no table "{given}"',
             sqlstate="42P01",
             hint="Give its schema with it, and quotes where it needs them: --tables 'shop.articles,\"Odd\"'.",
         )
-    oid, schema, table, kind, persistence, identity, is_owner, may_read, is_secured, owner = row[:10]
-    qualified = f"{schema}.{table}"
-    if kind not in ("r", "p") or persistence != "p":
+    qualified = f"{table['schema']}.{table['name']}"
+    if not table["is_table"]:
         raise GraphRAGError(
             f"{qualified} of the publisher cannot be published: it is no permanent table",
             sqlstate="42809",
             hint="Views, foreign, temporary and unlogged tables are not replicated; publish the tables under a view.",
         )
-    if not may_read or not is_owner and not is_published:
-        role = connection.info.user
+    if not table["may_read"] or not (table["is_owner"] or is_published):
         raise GraphRAGError(
-            f'role "{role}" may not {"publish" if may_read else "read"} table {qualified} of the publisher',
+            f'role "{table["role"]}" may not {"publish" if table["may_read"] else "read"} table {qualified} of the publisher',
             sqlstate="42501",
-            hint=f'Its owner "{owner}" publishes it; the first copy needs SELECT on it. Or give --from a URL of the owner.',
+            hint=f"Its owner {table['owner']} publishes it; the first copy needs SELECT. Or give --from a URL of the owner.",
         )
-    if is_secured:
+    if table["is_secured"]:
         raise GraphRAGError(
-            f"row-level security of {qualified} holds for role {connection.info.user}, so that its rows cannot be copied",
+            f'row-level security of {qualified} holds for role "{table["role"]}", so that its rows cannot be copied',
             sqlstate="42501",
             hint="Give --from a URL of the table's owner, or of a role with BYPASSRLS.",
         )
-    with connection.cursor(row_factory=psycopg.rows.args_row(Column)) as cursor:
-        columns = tuple(cursor.execute(_COLUMNS, [oid]).fetchall())
-    keys = connection.execute(_KEYS, [oid]).fetchall()
-    primary = next((tuple(columns) for is_primary, columns in keys if is_primary), ())
-    if identity == "n" or identity == "d" and not primary:
+    with connection.cursor(row_factory=psycopg.rows.args_row(Column)) as columns:
+        columns.execute(_COLUMNS, [table["oid"]])
+        published = tuple(columns.fetchall())
+    keys = connection.execute(_KEYS, [table["oid"]]).fetchall()
+    primary = next((tuple(names) for is_primary, names in keys if is_primary), ())
+    if table["identity"] == "n" or (table["identity"] == "d" and not primary):
         raise GraphRAGError(
             f"table {qualified} of the publisher has no key by which changed rows are found",
             sqlstate="55000",
             hint=f"Once published, its UPDATE and DELETE would fail. ALTER TABLE {qualified} ADD PRIMARY KEY (…); or"
             f" ALTER TABLE {qualified} REPLICA IDENTITY FULL; which writes each old row to the log.",
         )
-    counted = zip(("triggers", "policies", "defaults", "foreign keys", "check constraints"), row[10:15], strict=True)
-    left_out = tuple(f"{count} {kind}" for kind, count in counted if count)
-    if row[15]:
-        left_out += (f"generated columns ({', '.join(row[15])})",)
-    unique = tuple(tuple(columns) for is_primary, columns in keys if not is_primary)
-    return Table(schema, table, columns, primary, unique, identity, left_out)
+    kinds = {
+        "triggers": "triggers",
+        "policies": "policies",
+        "defaults": "defaults",
+        "foreign_keys": "foreign keys",
+        "checks": "check constraints",
+    }
+    left_out = tuple(f"{table[column]} {kind}" for column, kind in kinds.items() if table[column])
+    if table["generated"]:
+        left_out += (f"generated columns ({table['generated']})",)
+    unique = tuple(tuple(names) for is_primary, names in keys if not is_primary)
+    return Table(table["schema"], table["name"], published, primary, unique, left_out)

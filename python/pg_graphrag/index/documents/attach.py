@@ -67,7 +67,7 @@ def take_replicated(db: Database, corpus: Corpus) -> None:
 
 
 def backfill(db: Database, corpus: Corpus, job: Job) -> bool:
-    """Do one step of a job of kind ``attach``, whose payload says how far its `BackfillPass` is, or asks for what replication brought.
+    """Do one step of a job of kind ``attach``: of the `BackfillPass` in its payload, or of what replication brought.
 
     Returns
     -------

@@ -289,7 +289,7 @@ BEGIN
         PERFORM graphrag._check_may_act_for(pg_get_userbyid(c.relowner)) FROM pg_class c WHERE c.oid = source;
         name := graphrag._lock_attached(source, 'SHARE ROW EXCLUSIVE');
         -- Nobody writes it now. A partition that is empty on disk, and had none of them, is new.
-        missed := missed OR source = relation OR pg_relation_size(source) > 0 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = source AND t.tgfoid = changed);
+        missed := missed OR source = relation OR pg_relation_size(source) > 0 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = source AND t.tgfoid = changed AND t.tgparentid = 0);
         FOR event IN
             SELECT CASE v.level WHEN 'ROW' THEN format('_graphrag_%s_replicated', attached_id) ELSE format('graphrag_%s_%s', attached_id, lower(v.name)) END
                        AS trigger, v.*

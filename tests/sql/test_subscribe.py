@@ -224,6 +224,27 @@ def test_subscribe_refuses_what_cannot_be_published_and_changes_nothing(
         ends.publisher.execute(f"SET ROLE owner; {restore}; RESET ROLE".encode())
 
 
+def test_a_slot_that_is_there_is_taken_where_that_is_said(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:
+    """Somebody else made it, and the publication; the role may read and replicate."""
+    ends.publisher.execute(
+        "CREATE PUBLICATION graphrag FOR TABLE shop.articles; CREATE ROLE guest LOGIN REPLICATION BYPASSRLS PASSWORD 'sesame';"
+        "GRANT USAGE ON SCHEMA shop TO guest; GRANT SELECT ON shop.articles TO guest"
+    )
+    ends.publisher.execute("SELECT pg_create_logical_replication_slot('graphrag_node', 'pgoutput')")
+    ends.source = make_conninfo(ends.source, user="guest")
+    ends.subscribe("--tables", "shop.articles", status=1)
+    assert "--existing-slot" in capsys.readouterr().err
+    ends.subscribe("--tables", "shop.articles", "--existing-slot")
+    printed = capsys.readouterr().out
+    assert "-- at the publisher" not in printed
+    assert (
+        "SELECT graphrag.attach_table('shop.articles', 'default', 'id', ARRAY['body'], title_column => 'title'"
+        in printed
+    )
+    assert rows(ends.node, "SELECT FROM graphrag._attached_tables") == []
+    ends.caught_up("shop.articles", "id, title, body")
+
+
 def test_what_was_made_is_taken_back_where_a_later_step_fails(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = make_conninfo(ends.source, password="wrong")
     ends.subscribe("--tables", "shop.articles", "--connection", wrong, status=1)

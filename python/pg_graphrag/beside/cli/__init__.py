@@ -279,6 +279,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="a file of this database's server that has the password, which is not sent then",
     )
+    subscribe.add_argument("--existing-slot", action="store_true", help="take a slot that was made for this database")
     subscribe.add_argument("--attach", action="store_true", help="also attach the tables to --corpus, as printed")
     subscribe.add_argument("--dry-run", action="store_true", help="print the statements alone")
     subscribe.add_argument("--undo", action="store_true", help="drop subscription, slot and publication")

@@ -54,7 +54,7 @@ def subscribe(args: argparse.Namespace) -> int:
                 ]
             ]
             prepare(publisher)
-            made = plan(publisher, node, tables, args.corpus, names, _connection(args, publisher))
+            made = plan(publisher, node, tables, args.corpus, names, _connection(args, publisher), args.existing_slot)
             _print_notes(made)
             if args.dry_run:
                 _print(made.steps)

@@ -94,11 +94,18 @@ def prepare(connection: Connection) -> None:
 
 
 def plan(
-    publisher: Connection, node: Connection, tables: Sequence[str], corpus: str, names: Names, connection: str
+    publisher: Connection,
+    node: Connection,
+    tables: Sequence[str],
+    corpus: str,
+    names: Names,
+    connection: str,
+    takes_slot: bool = False,
 ) -> Plan:
     """Return what is to be done so that the node subscribes to tables of the publisher; what is there already is left out.
 
-    `connection` is how the node's server reaches the publisher, with its password.
+    `connection` is how the node's server reaches the publisher, with its password. `takes_slot`: a slot that is there was made
+    for this node.
 
     Raises
     ------
@@ -119,11 +126,13 @@ def plan(
         names.name,
     )
     check_server(publisher, bool(has_publication and slot_state))
-    if slot_state is not None and slot_state[0] and not subscribed:
+    if slot_state is not None and not subscribed and (slot_state[0] or not takes_slot):
+        # Of two that share one, each would miss what the other has taken.
         raise GraphRAGError(
-            f'slot "{names.slot}" of the publisher is in use by another subscriber',
+            f'the publisher has a slot "{names.slot}" already, maybe of another subscriber',
             sqlstate="42710",
-            hint="Give this one a name of its own: --name.",
+            hint="Give this one a name of its own: --name. What an earlier one left behind, --undo drops; a slot that was made"
+            " for this one, --existing-slot takes.",
         )
     _check_node(node)
     published = read_tables(publisher, [*dict.fromkeys(tables)], bool(has_publication))
@@ -320,6 +329,9 @@ def _attach(node: Connection, made: Plan, tables: Sequence[Table], corpus: str) 
         " c.protection FROM graphrag.corpora c WHERE c.name = %s",
         [corpus],
     ).fetchone()
+    calls = [Step(NODE, call) for table in tables if (call := _attach_call(node, made, table, quoted))]
+    if not calls:
+        return
     if there is None:
         made.attach.append(Step(NODE, f"SELECT graphrag.create_corpus({quoted})"))
     if there is None or there[0]:
@@ -329,10 +341,7 @@ def _attach(node: Connection, made: Plan, tables: Sequence[Table], corpus: str) 
             f'corpus "{corpus}" has documents and no protection: who reads it sees the rows, too; close it first:'
             f" SELECT graphrag.protect({quoted}, 'false');"
         )
-    for table in tables:
-        call = _attach_call(node, made, table, quoted)
-        if call:
-            made.attach.append(Step(NODE, call))
+    made.attach += calls
 
 
 def _attach_call(node: Connection, made: Plan, table: Table, corpus: str) -> str:

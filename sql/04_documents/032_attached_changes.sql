@@ -233,7 +233,7 @@ $$;
 -- where nothing can be recorded (_not_followed).
 -- The settings make text of dates, numbers and names the same in every session; of a table whose policies hide rows even from its
 -- owner, row_security = off makes an error. With quote_all_identifiers PostgreSQL would write its search_path otherwise.
-CREATE FUNCTION graphrag._make_attached_function(attached_id int, relation oid) RETURNS void
+CREATE FUNCTION graphrag._make_attached_function(attached_id int, relation oid, is_made_again boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
 AS $$
 DECLARE
@@ -245,8 +245,8 @@ BEGIN
                    ' SET search_path = pg_catalog, pg_temp SET row_security = off'
                    ' SET datestyle = ''ISO, YMD'' SET timezone = ''UTC'' SET intervalstyle = ''postgres'' SET extra_float_digits = 1 SET bytea_output = ''hex'''
                    ' SET quote_all_identifiers = off AS %L', name, graphrag_attached._body(attached_id));
-    -- Made by an update of the extension, it would be its member, and not be dumped.
-    IF EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = name::regprocedure AND d.deptype = 'e') THEN
+    -- Made by an update of the extension, it would be its member, and not be dumped. What is no member an update may not replace.
+    IF NOT is_made_again AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = name::regprocedure AND d.deptype = 'e') THEN
         EXECUTE format('ALTER EXTENSION pg_graphrag DROP FUNCTION %s', name);
     END IF;
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', name);
@@ -367,7 +367,7 @@ BEGIN
     LOOP
         EXECUTE format('DROP TRIGGER %I ON %s', left_behind.trigger, graphrag._lock_attached(left_behind.source, 'ACCESS EXCLUSIVE'));
     END LOOP;
-    PERFORM graphrag._make_attached_function(attached_id, relation);
+    PERFORM graphrag._make_attached_function(attached_id, relation, is_made_again => true);
     PERFORM graphrag._follow_partitions(attached_id, relation);
     -- Again: by its triggers the table is known, and by the table what its rows are.
     PERFORM graphrag._make_attached_function(attached_id, relation);

@@ -60,7 +60,7 @@ CREATE TRIGGER replicated_by BEFORE INSERT ON graphrag_attached._replicated
 ALTER TABLE graphrag_attached._replicated ENABLE ALWAYS TRIGGER replicated_by;
 
 -- The body of the trigger function of an attachment. What rows make is written out in it: replication has a call for each row. Only
--- values of the row are looked at, and no table. Where that cannot be (a column is gone, a schema of others would be named), a worker
+-- values of the row are looked at, and no table. Where that cannot be (a column is gone, a type of others would be named), a worker
 -- compares the whole table instead. The search path of somebody else may be in force until _is_as_made() says that it is ours.
 CREATE FUNCTION graphrag_attached._body(attached_id int) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
@@ -71,9 +71,14 @@ DECLARE
     rows text := format('INSERT INTO graphrag_attached._replicated (attached_id, action) VALUES (%s, ''pass'');', attached_id);
 BEGIN
     SELECT v.* INTO a FROM graphrag_attached._attachments v WHERE v.id = attached_id;
-    IF a.id IS NOT NULL AND graphrag_attached._foreign_schemas(a.relation, a.owner) = '{}'
-       -- Such a column is computed where a table is read.
-       AND NOT EXISTS (SELECT FROM pg_attribute t WHERE t.attrelid = a.relation AND t.attgenerated = 'v' AND NOT t.attisdropped) THEN
+    IF a.id IS NOT NULL
+       AND NOT EXISTS (SELECT FROM pg_attribute t
+                         JOIN pg_type y ON y.oid = (graphrag_attached._type(a.relation, t.attname)).base
+                        WHERE t.attrelid = a.relation AND t.attnum > 0 AND NOT t.attisdropped
+                          -- Such a column is computed where a table is read.
+                          AND (t.attgenerated = 'v'
+                               -- A cast to it would name it, and who owns its schema could put another under its name.
+                               OR y.oid <> t.atttypid AND y.typnamespace <> 'pg_catalog'::regnamespace)) THEN
         BEGIN
             s := graphrag_attached._source(a);
             rows := format($rows$

@@ -11,7 +11,7 @@ import pytest
 
 from tests.runtime.cluster import Cluster, Database
 from tests.sql.attach import APP, articles, attach, backfill, backfill_by_workers, documents, queued, session, states
-from tests.sql.ingest import rows, value, wait_for, work
+from tests.sql.ingest import refused, rows, value, wait_for, work
 
 FIRING = (
     "SELECT tgname, tgenabled::text FROM pg_trigger WHERE tgrelid = %s::regclass AND NOT tgisinternal AND tgenabled <> 'O'"
@@ -234,6 +234,32 @@ def test_the_document_is_of_the_tables_owner_alone(db: Database, app: Database) 
         db.execute("ALTER TABLE app.articles OWNER TO postgres; ALTER SCHEMA app OWNER TO postgres")
         work(db)
         assert documents(db) == {"1": "One"}  # by a pass
+
+
+def test_a_table_of_whose_rows_nothing_is_told_by_themselves_is_compared(db: Database) -> None:
+    """A domain over a type of an extension: its name could be another's."""
+    db.execute(
+        "CREATE DOMAIN public.place AS vector(2); CREATE TABLE public.places (id int PRIMARY KEY, body text, at public.place)"
+    )
+    db.execute("SELECT graphrag.attach_table('public.places', 'default', 'id', '{body}', metadata_columns => '{at}')")
+    with applying(db) as replica:
+        replica.execute("INSERT INTO public.places VALUES (1, 'Here', '[1,2]')")
+    assert rows(db, "SELECT action FROM graphrag_attached._replicated") == [("pass",)]
+    follow(db)
+    assert documents(db) == {"1": "Here"}
+
+
+def test_what_is_forgotten_is_not_what_waits_for_a_worker(db: Database, app: Database) -> None:
+    articles(app)
+    backfill(app)
+    with applying(db) as replica:
+        replica.execute("INSERT INTO articles VALUES (1, NULL, 'Secret')")
+        diag = refused(db, "SELECT * FROM graphrag.forget('default', '1')")
+        assert diag.sqlstate == "55000"
+        replica.execute("DELETE FROM articles")
+        db.execute("SELECT * FROM graphrag.forget('default', '1')")
+    assert value(db, "SELECT count(*) FROM graphrag_attached._replicated") == 0
+    assert documents(db) == {}
 
 
 @pytest.mark.parametrize("events", [True, False])

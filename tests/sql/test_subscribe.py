@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -79,6 +80,10 @@ def ends(cluster: Callable[..., Cluster]) -> Iterator[Ends]:
 def test_subscribe_sets_both_ends_up_prints_it_and_undoes_it(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:
     ends.subscribe("--tables", 'shop.articles,shop."Odd"', "--corpus", "shop", "--attach", "--dry-run")
     planned = capsys.readouterr().out
+    ends.subscribe("--tables", "shop.articles", "--passfile", "/srv/publisher", "--dry-run")
+    (subscription,) = re.findall("CREATE SUBSCRIPTION .*", capsys.readouterr().out)
+    assert "passfile=/srv/publisher" in subscription
+    assert "password" not in subscription
     assert value(ends.publisher, "SELECT count(*) FROM pg_publication") == 0
     assert value(ends.node, "SELECT count(*) FROM pg_namespace WHERE nspname = 'shop'") == 0
     ends.subscribe("--tables", 'shop.articles,shop."Odd"', "--corpus", "shop", "--attach")

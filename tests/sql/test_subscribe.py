@@ -250,6 +250,43 @@ def test_a_slot_that_is_there_is_taken_where_that_is_said(ends: Ends, capsys: py
     ends.caught_up("shop.articles", "id, title, body")
 
 
+@pytest.mark.slow
+def test_a_partitioned_table_is_one_at_the_node_and_another_table_may_come_later(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publisher, node = ends.publisher, ends.node
+    publisher.execute(
+        "SET ROLE owner; CREATE TABLE shop.logs (at date, id int, body text, PRIMARY KEY (at, id)) PARTITION BY RANGE (at);"
+        "CREATE TABLE shop.old PARTITION OF shop.logs FOR VALUES FROM ('2024-01-01') TO ('2025-01-01');"
+        "CREATE TABLE shop.new PARTITION OF shop.logs FOR VALUES FROM ('2025-01-01') TO ('2026-01-01');"
+        "INSERT INTO shop.logs VALUES ('2024-02-02', 1, 'One'), ('2025-02-02', 2, 'Two'); RESET ROLE"
+    )
+    ends.subscribe("--tables", "shop.logs", "--attach")
+    ends.caught_up("shop.logs")
+    assert ends.texts() == {"logs/2024-02-02/1": "One", "logs/2025-02-02/2": "Two"}
+    publisher.execute("UPDATE shop.logs SET at = '2025-03-03' WHERE id = 1")
+    ends.caught_up("shop.logs")
+    assert ends.texts() == {"logs/2025-03-03/1": "One", "logs/2025-02-02/2": "Two"}
+    publisher.execute("TRUNCATE shop.logs")
+    ends.caught_up("shop.logs")
+    assert ends.texts() == {}
+    capsys.readouterr()
+    ends.subscribe("--tables", "shop.logs,shop.articles", "--attach")
+    printed = capsys.readouterr().out
+    assert "ALTER PUBLICATION graphrag ADD TABLE shop.articles;" in printed
+    assert "ALTER SUBSCRIPTION graphrag REFRESH PUBLICATION;" in printed
+    assert "SELECT graphrag.protect" not in printed  # somebody may have opened the corpus meanwhile
+    ends.caught_up("shop.articles", "id, title, body")
+    assert len(ends.texts()) == 20
+    # As text, in which values travel, another type says the same.
+    publisher.execute(
+        "ALTER TABLE shop.articles ALTER COLUMN body TYPE varchar; UPDATE shop.articles SET body = 'T' WHERE id = 1"
+    )
+    ends.caught_up("shop.articles", "id, title, body")
+    assert ends.texts()["articles/1"] == "T"
+    assert rows(node, HEALTH) == []
+
+
 def test_what_was_made_is_taken_back_where_a_later_step_fails(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = make_conninfo(ends.source, password="wrong")
     ends.subscribe("--tables", "shop.articles", "--connection", wrong, status=1)
@@ -273,7 +310,8 @@ def test_a_publisher_that_is_not_logical_is_refused(db: Database, capsys: pytest
 @pytest.mark.slow
 def test_a_plain_server_feeds_a_node(cluster: Callable[..., Cluster], capsys: pytest.CaptureFixture[str]) -> None:
     """Two servers; the publisher is stopped, killed and gone at last."""
-    primary, node = cluster({"wal_level": "logical"}), cluster({"wal_retrieve_retry_interval": "500ms"})
+    logged = {"log_statement": "all", "log_min_duration_statement": "0", "log_min_error_statement": "debug5"}
+    primary, node = cluster({"wal_level": "logical"}), cluster({"wal_retrieve_retry_interval": "500ms", **logged})
     with ends_of(primary, node) as ends:
         ends.subscribe("--tables", "shop.articles", "--attach")
         ends.caught_up("shop.articles", "id, title, body")
@@ -296,3 +334,5 @@ def test_a_plain_server_feeds_a_node(cluster: Callable[..., Cluster], capsys: py
         assert "pg_drop_replication_slot('graphrag_node')" in capsys.readouterr().err
         assert value(ends.node, "SELECT count(*) FROM pg_subscription") == 0
         assert len(ends.texts()) == 20
+        assert "CREATE TABLE shop.articles" in node.log
+        assert "sesame" not in node.log

@@ -280,7 +280,7 @@ def test_a_partitioned_table_is_one_at_the_node_and_another_table_may_come_later
     assert len(ends.texts()) == 20
     # As text, in which values travel, another type says the same.
     publisher.execute(
-        "ALTER TABLE shop.articles ALTER COLUMN body TYPE varchar; UPDATE shop.articles SET body = 'T' WHERE id = 1"
+        "ALTER TABLE shop.articles ALTER COLUMN password TYPE varchar; UPDATE shop.articles SET body = 'T' WHERE id = 1"
     )
     ends.caught_up("shop.articles", "id, title, body")
     assert ends.texts()["articles/1"] == "T"

@@ -74,8 +74,8 @@ def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
     """
     sql = """
         SELECT g.name, p.node, p.url,
-               graphrag._may_use(c.id) OR pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS may_use,
-               c.id IS NULL AND g.name = 'default' AS is_to_be_made
+               c.id IS NOT NULL AS is_here,
+               graphrag._may_use(c.id) OR pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS may_use
           FROM pg_catalog.unnest(%(corpora)s::text[]) WITH ORDINALITY g (name, place)
          CROSS JOIN LATERAL graphrag._placed(g.name) p
           LEFT JOIN graphrag.corpora c ON c.name = g.name
@@ -84,7 +84,7 @@ def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
     for row in rows(connection, sql, corpora=list(corpora)):
         if row["node"] is not None:
             raise ElsewhereError(row["name"], nodes.url_at(connection.info, nodes.Place(row["node"], row["url"])))
-        if not (row["is_to_be_made"] or row["may_use"]):
+        if not (row["may_use"] if row["is_here"] else row["name"] == "default"):
             raise UnknownError(row["name"])
 
 

@@ -302,7 +302,7 @@ class Form:
                     raise answer
                 faults.append(answer)
                 for name in () if has_nothing else corpora:
-                    notes.setdefault(name, []).append(f"{_name(place)} did not answer: {_reason(answer)}")
+                    notes.setdefault(name, []).append(f"{_name(place)} did not answer: {reason_of(answer)}")
                 continue
             for name, reason in answer[0].explain.get("unanswered", {}).items() if answer else ():
                 notes.setdefault(name, []).append(reason)
@@ -332,6 +332,7 @@ def _name(place: Place | None) -> str:
     return "the first database" if place is None else f'node "{place.node}"'
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return what an error says, on a line."""
     text = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     return (text or str(error)).removeprefix("graphrag: ").partition("\n")[0]

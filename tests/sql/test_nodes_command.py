@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -87,9 +88,7 @@ def test_sync_brings_the_catalogue_and_tells_each_node_its_name(
         ]
         for name, node in three.items():
             with psycopg.connect(node.url) as connection:
-                assert connection.execute(
-                    "SELECT graphrag.node FROM current_setting('graphrag.node') graphrag(node)"
-                ).fetchone() == (name,)
+                assert connection.execute("SELECT current_setting('graphrag.node')").fetchone() == (name,)
                 assert connection.execute("SELECT corpus, node FROM graphrag.placements").fetchall() == [("sea", "y")]
                 assert connection.execute("SELECT count(*) FROM graphrag.nodes").fetchone() == (3,)
         assert run(capfd, "nodes", "sync", "--url", three["x"].url).splitlines()[0] == "y: has the catalogue"
@@ -112,9 +111,15 @@ def test_moves_make_nodes_alike_and_end() -> None:
 
 
 @pytest.mark.slow
-def test_three_servers_of_which_one_is_stopped(cluster: Callable[..., Cluster]) -> None:
+def test_three_servers_of_which_one_is_stopped(
+    cluster: Callable[..., Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Passwords come of the password file; the catalogue by logical replication; a stopped server is named."""
     servers = {name: cluster({"wal_level": "logical"} if name == "a" else {}) for name in "abc"}
+    passwords = tmp_path / "pgpass"
+    passwords.write_text("".join(f"127.0.0.1:{s.port}:*:postgres:{s.runtime.password}\n" for s in servers.values()))
+    passwords.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(passwords))
     with nodes_of(servers, None) as three:
         for name, corpus, documents in (("a", "sea", SEA), ("b", "stories", STORIES), ("c", "rockets", LAUNCHERS)):
             fill(three[name], corpus, documents)

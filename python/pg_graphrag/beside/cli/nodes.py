@@ -188,21 +188,21 @@ class Move:
 
 
 def moves_between(found: list[Node], fixed: set[str]) -> list[Move]:
-    """Return moves that lower the size of the fullest node each time; corpora that are `fixed` stay."""
+    """Return moves from the fullest node that has something to move to the emptiest; corpora that are `fixed` stay."""
     at = {node.name: {item["corpus"]: item["bytes"] for item in node.corpora} for node in found if not node.fault}
     urls = {node.name: node.url for node in found}
     moves: list[Move] = []
-    while len(at) > 1:
+    while True:
         sizes = {name: sum(corpora.values()) for name, corpora in at.items()}
-        source, target = (
-            max(sizes, key=lambda name: (sizes[name], name)),
-            min(sizes, key=lambda name: (sizes[name], name)),
-        )
-        gap = sizes[source] - sizes[target]
-        # One that is moved fills the target: at most half of the gap is gained by what is nearest to it.
-        fitting = {name: size for name, size in at[source].items() if 0 < size < gap and name not in fixed}
-        if not fitting:
-            break
+        target = min(sizes, key=lambda name: (sizes[name], name), default="")
+        for source in sorted(sizes, key=lambda name: (-sizes[name], name)):
+            gap = sizes[source] - sizes[target]
+            # One that is moved fills the target as well: half of the gap is best.
+            fitting = {name: size for name, size in at[source].items() if 0 < size < gap and name not in fixed}
+            if fitting:
+                break
+        else:
+            return moves
         corpus = min(fitting, key=lambda name: (abs(gap - 2 * fitting[name]), name))
         fixed = fixed | {corpus}
         size = at[target][corpus] = at[source].pop(corpus)
@@ -210,7 +210,6 @@ def moves_between(found: list[Node], fixed: set[str]) -> list[Move]:
             f"pg-graphrag move {shlex.quote(corpus)} --url {shlex.quote(urls[source])} --to {shlex.quote(urls[target])}"
         )
         moves.append(Move(corpus, source, target, size, command))
-    return moves
 
 
 def rebalance(args: argparse.Namespace) -> int:

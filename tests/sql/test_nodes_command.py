@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.runtime.cluster import Cluster, Server
 from tests.runtime.nodes import Node, fill, nodes_of, place
+from tests.security.acting import new_role
 from tests.sql.ingest import ROCKETS, STORIES, wait_for
 from tests.sql.themes import SEA
 
@@ -48,6 +49,16 @@ def test_nodes_say_what_they_have(two: dict[str, Node], capfd: pytest.CaptureFix
     assert "a (this)" in text and "stories" in text
     # No password of a URL is shown.
     assert str(conninfo_to_dict(two["a"].url)["password"]) not in text
+
+
+def test_a_monitor_sees_the_nodes(two: dict[str, Node], capfd: pytest.CaptureFixture[str]) -> None:
+    with (
+        psycopg.connect(two["a"].url, autocommit=True) as owner,
+        new_role(owner, "LOGIN PASSWORD 'its own' IN ROLE pg_monitor") as role,
+    ):
+        given = conninfo_to_dict(two["a"].url)
+        url = f"postgresql://{role}:its%20own@{given['host']}:{given['port']}/{given['dbname']}"
+        assert "stories" in run(capfd, "nodes", "--url", url)
 
 
 def test_what_contradicts_the_catalogue_and_who_is_down_is_said(

@@ -16,7 +16,6 @@ from pg_graphrag.beside.client.blocking import execute, staying
 from pg_graphrag.beside.client.connection_settings import settings_of
 from pg_graphrag.beside.client.nodes import Place, Request, side_by_side
 from pg_graphrag.beside.client.sql_statements import Statement
-from pg_graphrag.ground.bounds import ALL
 
 # Numbers alone, for pg_monitor. What a corpus takes on disk is its share of the tables, by documents and chunks.
 _STATE = """
@@ -92,7 +91,7 @@ def look(connection: psycopg.Connection[Any], url: str, seconds: float) -> list[
     this = _rows(connection, "SELECT pg_catalog.current_setting('graphrag.node', true)")[0][0] or ""
     places = {
         place._replace(url=client_nodes.url_at(connection.info, place)): place.url
-        for place in execute(connection, client_nodes.elsewhere([ALL]))
+        for place in execute(connection, client_nodes.others())
     }
     own_urls = dict(_rows(connection, "SELECT n.name, n.url FROM graphrag.nodes n"))
     for place in [place for place in places if client_nodes.is_same(connection.info, place.url)]:
@@ -254,7 +253,7 @@ def _sync(connection: psycopg.Connection[Any]) -> int:
     ((nodes_there, placements),) = _rows(connection, _CATALOGUE)
     values = {"nodes": Jsonb(nodes_there), "placements": Jsonb(placements)}
     status = 0
-    for place in execute(connection, client_nodes.elsewhere([ALL])):
+    for place in execute(connection, client_nodes.others()):
         url = client_nodes.url_at(connection.info, place)
         try:
             with psycopg.connect(url, **settings_of(url)) as node:

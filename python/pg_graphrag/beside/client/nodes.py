@@ -71,6 +71,18 @@ def whereabouts(corpus: str) -> Statement[Whereabouts]:
     )
 
 
+def others() -> Statement[list[Place]]:
+    """The other nodes that a database knows."""
+    return Statement(
+        """
+        SELECT n.name, n.url FROM graphrag.nodes n
+         WHERE n.name IS DISTINCT FROM pg_catalog.current_setting('graphrag.node', true) ORDER BY 1
+        """,
+        {},
+        lambda rows: [Place(*row) for row in rows],
+    )
+
+
 def elsewhere(corpora: Sequence[str]) -> Statement[dict[Place, list[str]]]:
     """Which other nodes have which of these corpora; all nodes may have more, where all corpora are asked for."""
 

@@ -10,7 +10,6 @@ from psycopg.types.json import Jsonb
 from pg_graphrag.beside.client import GraphRAG, nodes
 from pg_graphrag.beside.client.blocking import execute
 from pg_graphrag.beside.serve.caller_database import Connection
-from pg_graphrag.ground.bounds import ALL
 from pg_graphrag.ground.errors import GraphRAGError
 
 MAX_DOCUMENTS = 200
@@ -90,8 +89,7 @@ def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
 
 def other_nodes(connection: Connection) -> list[str]:
     """Return how the server connects to the other nodes that the database knows."""
-    places = execute(connection, nodes.elsewhere([ALL]))
-    urls = [nodes.url_at(connection.info, place) for place in places]
+    urls = [nodes.url_at(connection.info, place) for place in execute(connection, nodes.others())]
     return [url for url in urls if not nodes.is_same(connection.info, url)]
 
 

@@ -270,8 +270,8 @@ def _write(node: psycopg.Connection[Any], place: Place, values: dict[str, Any], 
     done = []
     if name != place.node:
         database = psycopg.sql.Identifier(node.info.dbname)
-        statement = psycopg.sql.SQL("ALTER DATABASE {} SET graphrag.node = {}")
-        node.execute(statement.format(database, psycopg.sql.Literal(place.node)))
+        statement = psycopg.sql.SQL("ALTER DATABASE {database} SET graphrag.node = {name}")
+        node.execute(statement.format(database=database, name=psycopg.sql.Literal(place.node)))
         done.append("was told its name")
     if is_subscribed:
         done.append("a subscription brings it the catalogue")

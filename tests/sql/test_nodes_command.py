@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -115,6 +116,7 @@ def test_moves_make_nodes_alike_and_end() -> None:
     assert [(move.corpus, move.source, move.target) for move in moves] == [("one", "a", "b"), ("three", "a", "c")]
     assert moves[0].command == "pg-graphrag move one --url postgresql://a/app --to postgresql://b/app"
     assert moves_between([seen("a", one=50), seen("b")], set()) == []
+    assert moves_between([replace(seen("a", one=50, two=30), url=""), seen("b")], set()) == []
     assert moves_between([seen("a", one=50, two=30), seen("b")], {"one", "two"}) == []
     assert moves_between([seen("a", **{"my corpus": 5, "b": 5}), seen("b")], {"b"})[0].command.startswith(
         "pg-graphrag move 'my corpus' "

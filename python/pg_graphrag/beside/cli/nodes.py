@@ -187,8 +187,15 @@ class Move:
 
 
 def moves_between(found: list[Node], fixed: set[str]) -> list[Move]:
-    """Return moves from the fullest node that has something to move to the emptiest; corpora that are `fixed` stay."""
-    at = {node.name: {item["corpus"]: item["bytes"] for item in node.corpora} for node in found if not node.fault}
+    """Return moves from the fullest node that has something to move to the emptiest; corpora that are `fixed` stay.
+
+    A database that is none of the catalogue's nodes has no url, and no part in it.
+    """
+    at = {
+        node.name: {item["corpus"]: item["bytes"] for item in node.corpora}
+        for node in found
+        if node.url and not node.fault
+    }
     urls = {node.name: node.url for node in found}
     moves: list[Move] = []
     while True:

@@ -101,6 +101,7 @@ BEGIN
                 USING ERRCODE = 'feature_not_supported', HINT = 'Delete the document and insert it into the other corpus.';
         END IF;
         NEW.corpus_id := OLD.corpus_id;
+        PERFORM graphrag._refuse_moved(NEW.corpus_id);
         NEW.indexed_hash := CASE WHEN NEW.retracted_at IS NULL THEN OLD.indexed_hash END;
         NEW.indexed_at := OLD.indexed_at;
         NEW.status := OLD.status;
@@ -112,6 +113,7 @@ BEGIN
         RAISE EXCEPTION 'a replicated document is of corpus "%", which does not exist here', NEW.corpus
             USING ERRCODE = 'undefined_object', HINT = format('Create it with SELECT graphrag.create_corpus(%L); the subscription goes on by itself.', NEW.corpus);
     END IF;
+    PERFORM graphrag._refuse_moved(NEW.corpus_id);
     -- A restore that leaves triggers out brings what is indexed, and the chunks after the documents.
     IF EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = NEW.id) THEN
         NEW.indexed_hash := NULL;
@@ -139,6 +141,7 @@ CREATE FUNCTION graphrag._documents_inserted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM graphrag._refuse_moved(VARIADIC array_agg(DISTINCT d.corpus_id)) FROM inserted d;
     PERFORM graphrag._requeue_jobs('index', array_agg(d.corpus_id), array_agg(d.id)) FROM inserted d
       WHERE d.indexed_at IS NULL AND d.retracted_at IS NULL;
     RETURN NULL;
@@ -153,6 +156,7 @@ AS $$
 DECLARE
     rewritten_ids bigint[];
 BEGIN
+    PERFORM graphrag._refuse_moved(VARIADIC array_agg(DISTINCT n.corpus_id)) FROM updated_new n;
     PERFORM graphrag._requeue_jobs('index', array_agg(n.corpus_id), array_agg(n.id))
        FROM updated_new n
        JOIN updated_old o USING (id)
@@ -185,6 +189,7 @@ AS $$
 DECLARE
     ids bigint[] := (SELECT array_agg(d.id) FROM deleted d);
 BEGIN
+    PERFORM graphrag._refuse_moved(VARIADIC array_agg(DISTINCT d.corpus_id)) FROM deleted d;
     DELETE FROM graphrag.jobs j WHERE j.chunks IS NULL AND j.document_id = ANY (ids);
     DELETE FROM graphrag.imported_extractions i WHERE i.document_id = ANY (ids);
     DELETE FROM graphrag.pictures p WHERE p.document_id = ANY (ids);
@@ -201,6 +206,7 @@ CREATE FUNCTION graphrag._documents_truncated() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM graphrag._refuse_moved(VARIADIC array_agg(c.id)) FROM graphrag.corpora c;
     DELETE FROM graphrag.jobs WHERE document_id IS NOT NULL;
     DELETE FROM graphrag.imported_extractions;
     TRUNCATE graphrag.pictures;

@@ -44,6 +44,7 @@ BEGIN
         RAISE EXCEPTION 'corpus "%" does not exist', corpus
             USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists the corpora.';
     END IF;
+    PERFORM graphrag._refuse_moved(this_corpus);
     PERFORM graphrag._lock_grants();
     RETURN this_corpus;
 END

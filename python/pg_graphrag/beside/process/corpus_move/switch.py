@@ -1,0 +1,83 @@
+"""The switch of a move: the source is written by nobody, then read by nobody; or as before, where it is taken back."""
+
+import time
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.beside.process.copying import Cursor, prepare
+from pg_graphrag.beside.process.corpus_copy.both_sides import transaction
+from pg_graphrag.beside.process.corpus_move.marks import place, set_mark
+from pg_graphrag.ground.errors import GraphRAGError
+
+# Seconds for which writers that are at work are waited for.
+_PATIENCE = 30.0
+_HISTORY = "SELECT h.history_id FROM graphrag._histories h WHERE h.corpus_id = %s"
+
+
+def freeze(source: psycopg.Connection[Any], target: psycopg.Connection[Any], number: int, name: str) -> list[int]:
+    """Have nobody write a corpus, and its history, and wait for who does; return their numbers.
+
+    Raises
+    ------
+    GraphRAGError
+        55P03 where writers stay. The corpus is as before then.
+    """
+    with transaction(source) as cursor:
+        prepare(cursor)
+        numbers = _with_history(cursor, number)
+        set_mark(cursor, numbers, {"state": "moving", "place": place(target)})
+    try:
+        drain(source, numbers, name)
+    except GraphRAGError:
+        thaw(source, numbers)
+        raise
+    return numbers
+
+
+def _with_history(cursor: Cursor, number: int) -> list[int]:
+    return [number, *(row[0] for row in cursor.execute(_HISTORY, [number]).fetchall())]
+
+
+def drain(source: psycopg.Connection[Any], numbers: list[int], name: str) -> None:
+    """Wait for those who were let in to write before the mark was there (sql/01_corpus/025_moves.sql)."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            with transaction(source) as cursor:
+                prepare(cursor)
+                # In short tries: who waits for such a lock makes others wait, who wait for less than deadlock_timeout.
+                cursor.execute("SET LOCAL lock_timeout = '250ms'")
+                cursor.execute(
+                    "SELECT FROM graphrag.corpora c WHERE c.id = ANY (%s) ORDER BY c.id FOR UPDATE", [numbers]
+                )
+                cursor.execute(
+                    "UPDATE graphrag._locks l SET forgets = l.forgets WHERE l.kind = 'moves' AND l.corpus_id = ANY (%s)",
+                    [numbers],
+                )
+            return
+        except psycopg.errors.LockNotAvailable as error:
+            if time.monotonic() > deadline:
+                raise GraphRAGError(
+                    f'others do not let go of corpus "{name}"',
+                    sqlstate="55P03",
+                    hint="A transaction writes to it since half a minute; pg_stat_activity and pg_prepared_xacts say which. What"
+                    " has arrived stays: try again when it has ended.",
+                ) from error
+        time.sleep(0.1)
+
+
+def thaw(source: psycopg.Connection[Any], numbers: list[int]) -> None:
+    """Have a corpus written as before."""
+    with transaction(source) as cursor:
+        prepare(cursor)
+        set_mark(cursor, numbers, None)
+
+
+def leave(source: psycopg.Connection[Any], target: psycopg.Connection[Any], number: int, new_number: int) -> None:
+    """Have nobody read a corpus whose target is open."""
+    with transaction(source) as cursor:
+        prepare(cursor)
+        set_mark(
+            cursor, _with_history(cursor, number), {"state": "moved", "place": place(target), "number": new_number}
+        )

@@ -8,6 +8,7 @@ reached stands in `corpora.move` of both, and the same call goes on from there, 
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,32 +90,32 @@ def move_corpus(
         raise GraphRAGError(f'corpus "{name}" is no more at {place(target)}', sqlstate="42704", hint=hint)
     if here.state == "moving" and there is None:
         # What had arrived was dropped.
-        with transaction(source) as cursor:
-            prepare(cursor)
-        thaw(source, [here.number])
-    count, done = 0, None
-    if here.state != "moving" or there is None:
-        while True:
-            done = rounds.bring(source, target, name, providers or {})
-            count += 1
-            is_first = count == 1 and there is None
-            report(
-                f"round {count}: {done.rows or done.documents} {'documents' if is_first else 'rows'} in {done.seconds:.1f} s"
-            )
-            is_near = done.seconds < pause or done.rows < _FEW_ROWS
-            if count >= _MOST_ROUNDS or is_near and not is_first:
-                break
+        thaw(source, here.number)
+    count = 0
+    while not (here.state == "moving" and there is not None):
+        is_first = there is None
+        done = rounds.bring(source, target, name, providers or {})
+        count += 1
+        brought = f"{done.documents} documents" if is_first else f"{done.rows} rows"
+        report(f"round {count}: {brought} in {done.seconds:.1f} s")
+        here, there = _marks(source, target, name)
+        assert here is not None
+        if not is_first and (count >= _MOST_ROUNDS or done.seconds < pause or done.rows < _FEW_ROWS):
+            break
+    assert there is not None
     start = time.monotonic()
-    numbers = freeze(source, target, here.number, name)
     try:
+        freeze(source, target, name, here.number, there.number)
         done = rounds.bring(source, target, name, providers or {}, is_last=True)
-    except (GraphRAGError, psycopg.Error):
-        # Unless nobody knows whether the target was opened: then the call repeated, or taken back, finds it out.
-        if not target.closed and not source.closed and not _is_open(*_marks(source, target, name)):
-            thaw(source, numbers)
+    except BaseException:
+        # Where nobody knows whether the target is open, the same call finds it out later, or what takes the move back.
+        with suppress(GraphRAGError, psycopg.Error):
+            if not _is_open(*_marks(source, target, name)):
+                thaw(source, here.number)
         raise
     here, there = _marks(source, target, name)
-    assert here is not None and there is not None
+    assert here is not None
+    assert there is not None
     return _finish(source, target, name, here, there, done.notes, count + 1, start)
 
 
@@ -131,8 +132,10 @@ def _marks(
 
 
 def _is_open(here: Mark | None, there: Mark | None) -> bool:
-    """Whether the target has the corpus, and it is read and written there: only a move's last round opens it."""
-    return here is not None and there is not None and there.move is None and there.made == here.made
+    """Whether what moves from here is read and written in the target: only its last round opens it."""
+    if here is None or here.move is None or there is None:
+        return False
+    return there.move is None and (there.number, there.made) == (here.move["number"], here.made)
 
 
 def _elsewhere(name: str, mark: Mark, where: str, hint: str) -> GraphRAGError:
@@ -156,7 +159,8 @@ def _finish(
     seconds = None if start is None else time.monotonic() - start
     with transaction(target) as cursor:
         prepare(cursor)
-        if check_version(cursor):
+        has_graph = here.move is not None and here.move.get("has_graph", False)
+        if check_version(cursor) and not has_graph:
             cursor.execute(
                 "SELECT graphrag.rebuild_graph(c.name) FROM graphrag.corpora c"
                 "  LEFT JOIN graphrag._histories h ON h.history_id = c.id WHERE %s IN (c.id, h.corpus_id)",
@@ -164,4 +168,5 @@ def _finish(
             )
         documents = "SELECT pg_catalog.count(*) FROM graphrag.documents d WHERE d.corpus_id = %s"
         row = cursor.execute(documents, [there.number]).fetchone()
+    leave(source, target, here.number, there.number, has_graph=True)
     return CorpusMove(0 if row is None else int(row[0]), count, seconds, notes)

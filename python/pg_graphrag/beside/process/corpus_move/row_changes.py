@@ -5,7 +5,7 @@ from typing import Any
 
 from psycopg import sql
 
-from pg_graphrag.beside.process.copying import copy_rows, qualified, value
+from pg_graphrag.beside.process.copying import Cursor, copy_rows, qualified, value
 from pg_graphrag.beside.process.corpus_copy.rows import RowCopy, ordered
 from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
@@ -170,8 +170,8 @@ class RowChanges(RowCopy):
         self._copy_segments(columns, condition=f"NOT {number} = ANY ('{{{', '.join(map(str, ids))}}}'::bigint[])")
 
     def _delete_changed_documents(self, columns: list[str]) -> None:
-        condition = self._corpus.condition("documents", columns)
-        changed = f"SELECT {self._value('documents', 'id')} FROM graphrag.documents x WHERE {condition} AND {self._is_changed('documents')}"
+        condition = f"{self._corpus.condition('documents', columns)} AND {self._is_changed('documents')}"
+        changed = f"SELECT {self._value('documents', 'id')} FROM graphrag.documents x WHERE {condition}"
         ids = [row[0] for row in self._reader.execute(changed.encode()).fetchall()]
         self._writer.execute("DELETE FROM graphrag.documents d WHERE d.id = ANY (%s)", [ids])
         self.count += len(ids)
@@ -184,23 +184,13 @@ class RowChanges(RowCopy):
         listed = ", ".join(f'"{key}"' for key in keys)
         of_target = f"SELECT {listed} FROM graphrag.{table} x WHERE {self._there.condition(table, columns)}"
         there = of_target if also is None else f"{of_target} UNION SELECT {listed} FROM {also}"
-        sums = [
-            dict(
-                (row[0], row[1:])
-                for row in cursor.execute(
-                    f"SELECT {_group(keys)}, pg_catalog.count(*), pg_catalog.bit_xor({_hash(keys)})"
-                    f" FROM ({rows}) k GROUP BY 1".encode()
-                ).fetchall()
-            )
-            for cursor, rows in ((self._reader, here), (self._writer, there))
-        ]
+        sums = [_sums(cursor, rows, keys) for cursor, rows in ((self._reader, here), (self._writer, there))]
         differing = [group for group, found in sums[1].items() if sums[0].get(group) != found]
         if not differing:
             return
         groups = f"{_group(keys)} IN ({', '.join(map(str, differing))})"
-        self._writer.execute(
-            f"CREATE TEMPORARY TABLE pg_temp.graphrag_keys ON COMMIT DROP AS SELECT {listed} FROM graphrag.{table} WITH NO DATA".encode()
-        )
+        empty = f"SELECT {listed} FROM graphrag.{table} WITH NO DATA"
+        self._writer.execute(f"CREATE TEMPORARY TABLE pg_temp.graphrag_keys ON COMMIT DROP AS {empty}".encode())
         copy_rows(
             self._reader,
             self._writer,
@@ -216,6 +206,13 @@ class RowChanges(RowCopy):
             f" AND NOT EXISTS (SELECT FROM pg_temp.graphrag_keys y WHERE {same})".encode()
         ).rowcount
         self._writer.execute("DROP TABLE pg_temp.graphrag_keys")
+
+
+def _sums(cursor: Cursor, rows: str, keys: list[str]) -> dict[int, tuple[Any, ...]]:
+    """Return the number and the sum of the hashes of keys, by the group that the hash says."""
+    sums = f"pg_catalog.count(*), pg_catalog.bit_xor({_hash(keys)})"
+    found = cursor.execute(f"SELECT {_group(keys)}, {sums} FROM ({rows}) k GROUP BY 1".encode()).fetchall()
+    return {group: tuple(values) for group, *values in found}
 
 
 def _hash(keys: list[str]) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 import psycopg
 
 from pg_graphrag.beside.process.copying import Cursor, prepare
-from pg_graphrag.beside.process.corpus_copy.both_sides import transaction
+from pg_graphrag.beside.process.corpus_copy.both_sides import is_plain, transaction
 from pg_graphrag.beside.process.corpus_move.marks import place, set_mark
+from pg_graphrag.beside.process.host import process_of
 from pg_graphrag.ground.errors import GraphRAGError
 
 # Seconds for which writers that are at work are waited for.
@@ -15,31 +16,28 @@ _PATIENCE = 30.0
 _HISTORY = "SELECT h.history_id FROM graphrag._histories h WHERE h.corpus_id = %s"
 
 
-def freeze(source: psycopg.Connection[Any], target: psycopg.Connection[Any], number: int, name: str) -> list[int]:
-    """Have nobody write a corpus, and its history, and wait for who does; return their numbers.
+def freeze(
+    source: psycopg.Connection[Any], target: psycopg.Connection[Any], name: str, number: int, new_number: int
+) -> None:
+    """Have nobody write a corpus, and its history, and wait for who does.
 
     Raises
     ------
     GraphRAGError
-        55P03 where writers stay. The corpus is as before then.
+        55P03 where writers stay.
     """
     with transaction(source) as cursor:
         prepare(cursor)
         numbers = _with_history(cursor, number)
-        set_mark(cursor, numbers, {"state": "moving", "place": place(target)})
-    try:
-        drain(source, numbers, name)
-    except GraphRAGError:
-        thaw(source, numbers)
-        raise
-    return numbers
+        set_mark(cursor, numbers, {"state": "moving", "place": place(target), "number": new_number})
+    _drain(source, numbers, name)
 
 
 def _with_history(cursor: Cursor, number: int) -> list[int]:
     return [number, *(row[0] for row in cursor.execute(_HISTORY, [number]).fetchall())]
 
 
-def drain(source: psycopg.Connection[Any], numbers: list[int], name: str) -> None:
+def _drain(source: psycopg.Connection[Any], numbers: list[int], name: str) -> None:
     """Wait for those who were let in to write before the mark was there (sql/01_corpus/025_moves.sql)."""
     deadline = time.monotonic() + _PATIENCE
     while True:
@@ -67,17 +65,37 @@ def drain(source: psycopg.Connection[Any], numbers: list[int], name: str) -> Non
         time.sleep(0.1)
 
 
-def thaw(source: psycopg.Connection[Any], numbers: list[int]) -> None:
-    """Have a corpus written as before."""
+def thaw(source: psycopg.Connection[Any], number: int) -> None:
+    """Have a corpus, and its history, read and written as before."""
     with transaction(source) as cursor:
         prepare(cursor)
+        set_mark(cursor, _with_history(cursor, number), None)
+
+
+def leave(
+    source: psycopg.Connection[Any],
+    target: psycopg.Connection[Any],
+    number: int,
+    new_number: int,
+    *,
+    has_graph: bool = False,
+) -> None:
+    """Have nobody read a corpus whose target is open. `has_graph`: whether the target has the AGE graph, so that all is done."""
+    with transaction(source) as cursor:
+        prepare(cursor)
+        move = {"state": "moved", "place": place(target), "number": new_number, "has_graph": has_graph}
+        set_mark(cursor, _with_history(cursor, number), move)
+
+
+def drop(target: psycopg.Connection[Any], number: int) -> None:
+    """Drop a corpus, and its history, whatever its mark says."""
+    with transaction(target) as cursor:
+        prepare(cursor)
+        numbers = _with_history(cursor, number)
         set_mark(cursor, numbers, None)
-
-
-def leave(source: psycopg.Connection[Any], target: psycopg.Connection[Any], number: int, new_number: int) -> None:
-    """Have nobody read a corpus whose target is open."""
-    with transaction(source) as cursor:
-        prepare(cursor)
-        set_mark(
-            cursor, _with_history(cursor, number), {"state": "moved", "place": place(target), "number": new_number}
-        )
+        names = "SELECT c.name FROM graphrag.corpora c WHERE c.id = ANY (%s) ORDER BY c.id"
+        for (name,) in cursor.execute(names, [numbers]).fetchall():
+            if is_plain(target):
+                process_of(target).call("drop_corpus", {"name": name})
+            else:
+                cursor.execute("SELECT graphrag.drop_corpus(%s)", [name])

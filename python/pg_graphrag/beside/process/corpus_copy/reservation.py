@@ -27,8 +27,9 @@ def reserve(
     if room:
         for domain in _sequences(reader, relations):
             last = value(reader, f"SELECT s.last_value FROM graphrag.{domain}_id_seq s")
-            numbers.highest[domain] = max(last, *bounds.get(domain, ())) + room
-            bounds[domain] = min(last, *bounds.get(domain, ())), numbers.highest[domain]
+            ends = [last, *bounds.get(domain, ())]
+            numbers.highest[domain] = max(ends) + room
+            bounds[domain] = min(ends), numbers.highest[domain]
     for domain, (low, high) in bounds.items():
         if domain in numbers.maps:
             continue

@@ -95,20 +95,20 @@ def undo_move(
         # A round that is under way is waited for.
         cursor.execute("LOCK TABLE graphrag.corpora IN SHARE UPDATE EXCLUSIVE MODE")
         there = mark_of(cursor, name)
+    is_ours = there is not None and (
+        there.state == "arriving"
+        or (there.move is not None and there.state == "moving" and there.move["number"] == here.number)
+    )
+    if here.move is None and not is_ours:
+        hint = "SELECT name, move FROM graphrag.corpora shows what moves."
+        raise GraphRAGError(f'corpus "{name}" does not move', sqlstate="55000", hint=hint)
     if there is None or there.made != here.made:
         if here.state == "moved" and not force:
             hint = "With --force it is read and written here as it was."
             raise GraphRAGError(f'corpus "{name}" is no more at {place(target)}', sqlstate="55000", hint=hint)
         thaw(source, here.number)
         return
-    is_ours = there.state == "arriving" or (
-        there.move is not None and there.state == "moving" and there.move["number"] == here.number
-    )
-    if here.move is None:
-        if not is_ours:
-            hint = "SELECT name, move FROM graphrag.corpora shows what moves."
-            raise GraphRAGError(f'corpus "{name}" does not move', sqlstate="55000", hint=hint)
-    elif there.state != "arriving":
+    if here.move is not None and there.state != "arriving":
         freeze(target, source, name, there.number, here.number)
         try:
             changes = _changes(source, target, name)

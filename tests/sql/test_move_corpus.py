@@ -109,7 +109,7 @@ def change(db: Database, rag: GraphRAG, role: str) -> None:
     add_picture(db, "stories", "ishmael", caption="A brass whale that Captain Nemo saw in Bergen.")
     rag.process_jobs()
     db.execute("SELECT graphrag.optimize('stories')")
-    rag.call("rename_entity", entity="Captain Nemo", new_name="Nemo")
+    rag.call("rename_entity", entity="Ada Lovelace", new_name="Countess Lovelace")
     rag.call("undo_curation", id=db.execute("SELECT min(id) FROM graphrag.curations").fetchone()[0])
     rag.call("feedback", question="Who waits?", verdict="bad", corpus="stories", evidence=["late"])
     db.execute("SELECT graphrag.retract('stories', 'late', 'no')")

@@ -97,8 +97,12 @@ def check_equal(reader: Cursor, name: str, writer: Cursor, new_name: str) -> Non
         # The source's server makes its own meanwhile.
         with ThreadPoolExecutor(1) as other:
             made = other.submit(_sections, reader, name)
-            copied = _sections(writer, new_name)
-            original = made.result()
+            try:
+                copied = _sections(writer, new_name)
+                original = made.result()
+            except BaseException:
+                reader.connection.cancel_safe(timeout=2.0)
+                raise
     if different := sorted(section for section in original if original[section] != copied.get(section)):
         raise GraphRAGError(
             f'the copy of corpus "{new_name}" is not what the source has: {", ".join(different)}',

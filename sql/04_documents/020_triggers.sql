@@ -39,9 +39,8 @@ BEGIN
             SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus;
         END IF;
         IF NEW.corpus_id IS NULL THEN
-            IF NEW.corpus IS DISTINCT FROM 'default' THEN
-                RAISE EXCEPTION 'corpus "%" does not exist', NEW.corpus
-                    USING ERRCODE = 'undefined_object', HINT = format('Create it with SELECT graphrag.create_corpus(%L);', NEW.corpus);
+            IF NEW.corpus IS DISTINCT FROM 'default' OR (SELECT p.node FROM graphrag._placed(NEW.corpus) p) IS NOT NULL THEN
+                PERFORM graphrag._unknown_corpus(NEW.corpus, format('Create it with SELECT graphrag.create_corpus(%L);', NEW.corpus));
             END IF;
             NEW.corpus_id := graphrag._default_corpus();
         END IF;

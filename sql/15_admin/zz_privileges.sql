@@ -55,6 +55,7 @@ GRANT USAGE ON SCHEMA graphrag TO graphrag_member, pg_monitor;
 GRANT SELECT ON TABLE graphrag.documents TO graphrag_reader;
 GRANT SELECT ON
     graphrag.corpora,
+    graphrag.nodes,
     graphrag.pictures,
     graphrag.granted_corpora,
     graphrag.graph_nodes,
@@ -122,6 +123,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag._graph_nodes_at(text, timestamptz),
     graphrag._may_use(int),
     graphrag._pictured_documents(),
+    graphrag._placed(text),
     graphrag._questions(regclass),
     graphrag._reads_whole(int),
     graphrag._refuse_foreign_code(regclass),
@@ -129,6 +131,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag._sees_all(),
     graphrag._strength(double precision, int, int, int, double precision),
     graphrag._type_rank(text),
+    graphrag._unknown_corpus(text, text),
     graphrag._visible_edges(text),
     graphrag._visible_nodes(text),
     graphrag._whole_corpora(),

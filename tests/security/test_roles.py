@@ -390,6 +390,8 @@ OWNERS_ALONE = {
     "corpora": "UPDATE graphrag.corpora SET protection = 'true)) WITH CHECK (true); ALTER ROLE mallory SUPERUSER; --'",
     "corpus_grants": "DELETE FROM graphrag.corpus_grants",
     "providers": "UPDATE graphrag.providers SET base_url = 'http://mallory.example/v1'",
+    "nodes": "UPDATE graphrag.nodes SET url = 'postgresql://mallory.example/app'",
+    "placements": "DELETE FROM graphrag.placements",
     "_graphs": "UPDATE graphrag._graphs SET namespace = 'public'::regnamespace",
     "_attached_tables": "UPDATE graphrag._attached_tables SET relation = 1260",
     "_attached_seen": "DELETE FROM graphrag._attached_seen",

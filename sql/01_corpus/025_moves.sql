@@ -8,6 +8,8 @@ AS $$
 BEGIN
     CASE move ->> 'state'
     WHEN 'moved' THEN
+        -- A node that clients follow.
+        PERFORM graphrag._unknown_corpus(corpus) FROM graphrag._placed(corpus) p WHERE p.node IS NOT NULL;
         RAISE EXCEPTION 'corpus "%" is at %', corpus, move ->> 'place'
             USING ERRCODE = 'undefined_object', HINT = 'Connect to that database. What is still here of it goes with graphrag.drop_corpus().';
     WHEN 'arriving' THEN

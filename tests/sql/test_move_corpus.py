@@ -15,6 +15,8 @@ from pg_graphrag.ground.errors import GraphRAGError
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Cluster, Database, Server
+from tests.runtime.nodes import fill as fill_node
+from tests.runtime.nodes import nodes_of, place
 from tests.security.acting import new_role
 from tests.sql.ingest import STORIES
 from tests.sql.picture_rows import add_picture
@@ -363,3 +365,20 @@ def test_health_names_a_corpus_whose_move_has_not_ended(
     monkeypatch.undo()
     assert not [row for row in db.execute("SELECT detail FROM graphrag.health()").fetchall() if "moving" in row[0]]
     assert move(db.url, beside) == 0
+
+
+def test_clients_follow_a_corpus_that_moves_between_nodes(shared_cluster: Cluster | Server) -> None:
+    with nodes_of(dict.fromkeys("ab", shared_cluster)) as nodes:
+        fill_node(nodes["a"], "stories", STORIES)
+        place(nodes, "stories", "a")
+        with GraphRAG(nodes["a"].url, "stories") as here, GraphRAG(nodes["b"].url, "stories") as there:
+            before = [row.content for row in here.search(QUESTION)]
+            assert [row.content for row in there.search(QUESTION)] == before
+            for back in (False, True):
+                assert move(nodes["a"].url, nodes["b"].url, *["--undo"] * back) == 0
+                for rag in (here, there):
+                    assert [row.content for row in rag.search(QUESTION)] == before
+                for node in nodes.values():
+                    with psycopg.connect(node.url) as connection:
+                        rows = connection.execute("SELECT node FROM graphrag.placements").fetchall()
+                        assert rows == [("a" if back else "b",)]

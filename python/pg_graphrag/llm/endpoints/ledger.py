@@ -253,7 +253,7 @@ class Ledger:
 
     def save(self) -> None:
         """Write the notes in the caller's transaction; keep them in the session where nothing may be written."""
-        if not self.writes or (self._calls or self._answers) and not may_note(self._db, self._corpus.id):
+        if not self.writes or ((self._calls or self._answers) and not may_note(self._db, self._corpus.id)):
             self.remember()
             return
         if self._answers or any(call[_ERROR] for call in self._calls):

@@ -15,7 +15,7 @@ from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 
 # Made by steps of their own, or not at all: attachments are triggers on the application's tables, a batch at an endpoint is
 # read by who sent it, revisions are the database's, the nodes of no corpus.
-_APART = {
+APART = {
     "corpora",
     "providers",
     "embedding_spaces",
@@ -108,7 +108,7 @@ class RowCopy:
             self._copy_states(columns)
         elif table == "jobs":
             self._copy_failures(columns)
-        elif table not in _APART:
+        elif table not in APART:
             self._copy(table, columns)
 
     def _values(self, table: str, columns: list[str]) -> str:

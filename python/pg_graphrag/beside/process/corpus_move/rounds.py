@@ -17,6 +17,7 @@ from pg_graphrag.beside.process.corpus_copy.settled import left_out, repair
 from pg_graphrag.beside.process.corpus_copy.source_corpus import SourceCorpus
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 from pg_graphrag.beside.process.corpus_move.marks import Arrival, mark_of, place, set_mark
+from pg_graphrag.beside.process.corpus_move.placements import note_placement
 from pg_graphrag.beside.process.corpus_move.row_changes import RowChanges
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -80,6 +81,7 @@ def bring(
                     check_equal(reader, corpus.name_of(number), writer, transfer.names[number])
         numbers = [transfer.new_number(number) for number in corpus.ids]
         if is_last:
+            note_placement(writer, list(transfer.names.values()), target)
             access.open_again(transfer, grants, _PATIENCE)
         else:
             set_mark(writer, numbers, arrival.as_move(place(source)))

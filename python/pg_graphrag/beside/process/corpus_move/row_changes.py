@@ -6,7 +6,7 @@ from typing import Any
 from psycopg import sql
 
 from pg_graphrag.beside.process.copying import Cursor, copy_rows, qualified, value
-from pg_graphrag.beside.process.corpus_copy.rows import RowCopy, ordered
+from pg_graphrag.beside.process.corpus_copy.rows import APART, RowCopy, ordered
 from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 
@@ -29,21 +29,7 @@ SELECT c.relname::text, ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(x.co
 # Rows of others refer to these: they are changed in their place. The rest is deleted and written again.
 _KEPT = {"chunks", "entities", "relationships", "communities", "community_reports", "curations"}
 # By steps of their own, or with them.
-_APART = {
-    "corpora",
-    "providers",
-    "embedding_spaces",
-    "corpus_grants",
-    "bm25_segments",
-    "community_states",
-    "documents",
-    "pictures",
-    "jobs",
-    "_attached_tables",
-    "_histories",
-    "corpus_revisions",
-    "llm_batches",
-}
+_APART = APART | {"pictures", "jobs", "_histories"}
 # Keys are compared by sums over so many groups; those of a group that differs are sent.
 _GROUPS = 1024
 

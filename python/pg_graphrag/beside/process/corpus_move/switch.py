@@ -8,6 +8,7 @@ import psycopg
 from pg_graphrag.beside.process.copying import Cursor, prepare
 from pg_graphrag.beside.process.corpus_copy.both_sides import is_plain, transaction
 from pg_graphrag.beside.process.corpus_move.marks import place, set_mark
+from pg_graphrag.beside.process.corpus_move.placements import note_placement
 from pg_graphrag.beside.process.host import process_of
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -69,7 +70,15 @@ def thaw(source: psycopg.Connection[Any], number: int) -> None:
     """Have a corpus, and its history, read and written as before."""
     with transaction(source) as cursor:
         prepare(cursor)
-        set_mark(cursor, _with_history(cursor, number), None)
+        numbers = _with_history(cursor, number)
+        set_mark(cursor, numbers, None)
+        note_placement(cursor, names_of(cursor, numbers), source)
+
+
+def names_of(cursor: Cursor, numbers: list[int]) -> list[str]:
+    """Return the names of corpora."""
+    names = "SELECT c.name FROM graphrag.corpora c WHERE c.id = ANY (%s) ORDER BY c.id"
+    return [row[0] for row in cursor.execute(names, [numbers]).fetchall()]
 
 
 def leave(
@@ -84,17 +93,20 @@ def leave(
     with transaction(source) as cursor:
         prepare(cursor)
         move = {"state": "moved", "place": place(target), "number": new_number, "has_graph": has_graph}
-        set_mark(cursor, _with_history(cursor, number), move)
+        numbers = _with_history(cursor, number)
+        set_mark(cursor, numbers, move)
+        note_placement(cursor, names_of(cursor, numbers), target)
 
 
-def drop(target: psycopg.Connection[Any], number: int) -> None:
-    """Drop a corpus, and its history, whatever its mark says."""
+def drop(target: psycopg.Connection[Any], number: int, source: psycopg.Connection[Any]) -> None:
+    """Drop a corpus, and its history, whatever its mark says: they are in the source."""
     with transaction(target) as cursor:
         prepare(cursor)
         numbers = _with_history(cursor, number)
         set_mark(cursor, numbers, None)
-        names = "SELECT c.name FROM graphrag.corpora c WHERE c.id = ANY (%s) ORDER BY c.id"
-        for (name,) in cursor.execute(names, [numbers]).fetchall():
+        names = names_of(cursor, numbers)
+        note_placement(cursor, names, source)
+        for name in names:
             if is_plain(target):
                 process_of(target).call("drop_corpus", {"name": name})
             else:

@@ -123,11 +123,11 @@ def undo_move(
             raise
         # From here on the target is opened no more.
     if there.state == "arriving":
-        drop(target, there.number)
+        drop(target, there.number, source)
         thaw(source, here.number)
     else:
         thaw(source, here.number)
-        drop(target, there.number)
+        drop(target, there.number, source)
 
 
 def _changes(source: psycopg.Connection[Any], target: psycopg.Connection[Any], name: str) -> list[str]:

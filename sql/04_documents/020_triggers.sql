@@ -34,11 +34,13 @@ BEGIN
         -- The foreign key would wait for who drops the corpus too, and then fail without a hint. In other levels a lock fails where the
         -- corpus was altered since the snapshot.
         IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
-            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus FOR KEY SHARE;
+            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus AND c.move IS NULL FOR KEY SHARE;
         ELSE
-            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus;
+            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus AND c.move IS NULL;
         END IF;
         IF NEW.corpus_id IS NULL THEN
+            -- Before ON CONFLICT, which would tell of a key that arrives.
+            PERFORM graphrag._say_moved(c.name, c.move) FROM graphrag.corpora c WHERE c.name = NEW.corpus AND c.move IS NOT NULL;
             IF NEW.corpus IS DISTINCT FROM 'default' OR (SELECT p.node FROM graphrag._placed(NEW.corpus) p) IS NOT NULL THEN
                 PERFORM graphrag._unknown_corpus(NEW.corpus, format('Create it with SELECT graphrag.create_corpus(%L);', NEW.corpus));
             END IF;

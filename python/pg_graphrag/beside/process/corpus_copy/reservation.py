@@ -42,11 +42,11 @@ def reserve(
     return numbers
 
 
-def is_exhausted(reader: Cursor, numbers: Renumbering) -> bool:
+def is_exhausted(reader: Cursor, numbers: Renumbering, relations: Relations) -> bool:
     """Whether the source may have given numbers beyond those that are reserved."""
     return any(
-        value(reader, f"SELECT s.last_value FROM graphrag.{domain}_id_seq s") > highest
-        for domain, highest in numbers.highest.items()
+        value(reader, f"SELECT s.last_value FROM graphrag.{domain}_id_seq s") > numbers.highest.get(domain, 0)
+        for domain in _sequences(reader, relations)
     )
 
 

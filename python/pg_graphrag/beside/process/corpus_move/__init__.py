@@ -18,7 +18,7 @@ from pg_graphrag.beside.process.copying import check_version, prepare
 from pg_graphrag.beside.process.corpus_copy.both_sides import transaction
 from pg_graphrag.beside.process.corpus_move import rounds
 from pg_graphrag.beside.process.corpus_move.marks import Mark, mark_of, place
-from pg_graphrag.beside.process.corpus_move.switch import freeze, leave, thaw
+from pg_graphrag.beside.process.corpus_move.switch import await_documents, freeze, leave, thaw
 from pg_graphrag.ground.errors import GraphRAGError
 
 # A round that brought fewer rows is the last but one.
@@ -103,6 +103,7 @@ def move_corpus(
         if not is_first and (count >= _MOST_ROUNDS or done.seconds < pause or done.rows < _FEW_ROWS):
             break
     assert there is not None
+    await_documents(target)
     start = time.monotonic()
     try:
         freeze(source, target, name, here.number, there.number)

@@ -146,7 +146,7 @@ def _later(
     numbers = arrival.numbers
     if set(numbers.maps["corpora"]) != set(corpus.ids):
         raise _changed(corpus, "got or lost a history, or is another than the one that arrives")
-    if is_exhausted(reader, numbers):
+    if is_exhausted(reader, numbers, relations):
         raise _changed(corpus, "got more rows than numbers were reserved for")
     set_mark(writer, list(numbers.maps["corpora"].values()), None)
     chosen = choose_providers(reader, writer, corpus, providers, chosen_before=arrival.providers)

@@ -114,11 +114,18 @@ class RowChanges(RowCopy):
                 f"({self._is_newer('x')} OR x.document_id IN (SELECT d.id FROM graphrag.documents d"
                 f" WHERE d.corpus_id IN ({corpora}) AND {self._is_newer_document('d')}))"
             )
+        if table == "community_reports":
+            # What is copied of one depends on whether its community is due.
+            communities = f"SELECT FROM graphrag.communities c WHERE c.id = x.community_id AND {self._is_newer('c')}"
+            return f"({self._is_newer('x')} OR EXISTS ({communities}))"
         return self._is_newer("x")
 
     def _is_newer_document(self, row: str) -> str:
-        pictures = f"SELECT FROM graphrag.pictures p WHERE p.document_id = {row}.id AND {self._is_newer('p')}"
-        return f"({self._is_newer(row)} OR EXISTS ({pictures}))"
+        parts = " OR ".join(
+            f"EXISTS (SELECT FROM graphrag.{table} p WHERE p.document_id = {row}.id AND {self._is_newer('p')})"
+            for table in ("pictures", "imported_extractions")
+        )
+        return f"({self._is_newer(row)} OR {parts})"
 
     def _is_newer(self, row: str) -> str:
         if self._seen is None:

@@ -14,6 +14,8 @@ from pg_graphrag.ground.errors import GraphRAGError
 
 # Seconds for which writers that are at work are waited for.
 _PATIENCE = 30.0
+# Seconds for which those who hold the target's documents are waited for before: everybody is served meanwhile.
+_LONG_PATIENCE = 300.0
 _HISTORY = "SELECT h.history_id FROM graphrag._histories h WHERE h.corpus_id = %s"
 
 
@@ -32,6 +34,27 @@ def freeze(
         numbers = _with_history(cursor, number)
         set_mark(cursor, numbers, {"state": "moving", "place": place(target), "number": new_number})
     _drain(source, numbers, name)
+
+
+def await_documents(target: psycopg.Connection[Any]) -> None:
+    """Wait until nobody holds the documents of a target: its end locks them for a moment, when nobody writes the source.
+
+    Raises
+    ------
+    psycopg.errors.LockNotAvailable
+        Somebody holds them for minutes.
+    """
+    deadline = time.monotonic() + _LONG_PATIENCE
+    while True:
+        try:
+            with transaction(target) as cursor:
+                prepare(cursor)
+                cursor.execute("SELECT graphrag._lock_grants()")
+                cursor.execute("SELECT graphrag._lock_tables('graphrag.documents')")
+            return
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            if time.monotonic() > deadline:
+                raise
 
 
 def _with_history(cursor: Cursor, number: int) -> list[int]:

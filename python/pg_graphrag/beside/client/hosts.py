@@ -263,10 +263,10 @@ def move_corpus(
 def undo_move(
     source: psycopg.Connection[Any], target: psycopg.Connection[Any] | None, name: str, *, force: bool = False
 ) -> None:
-    """Take a move back: `process.corpus_move.undo.undo_move`."""
+    """Take a move back: `process.corpus_move.undo_move`."""
     try:
-        from pg_graphrag.beside.process.corpus_move import undo
+        from pg_graphrag.beside.process import corpus_move
 
-        undo.undo_move(source, target, name, force=force)
+        corpus_move.undo_move(source, target, name, force=force)
     except ModuleNotFoundError as error:
         raise missing_package("a move of a corpus needs", error.name, "server") from error

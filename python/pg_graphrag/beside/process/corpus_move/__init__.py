@@ -19,7 +19,10 @@ from pg_graphrag.beside.process.corpus_copy.both_sides import transaction
 from pg_graphrag.beside.process.corpus_move import rounds
 from pg_graphrag.beside.process.corpus_move.marks import Mark, mark_of, place
 from pg_graphrag.beside.process.corpus_move.switch import await_documents, freeze, leave, thaw
+from pg_graphrag.beside.process.corpus_move.undo import undo_move
 from pg_graphrag.ground.errors import GraphRAGError
+
+__all__ = ["CorpusMove", "move_corpus", "undo_move"]
 
 # A round that brought fewer rows is the last but one.
 _FEW_ROWS = 1000

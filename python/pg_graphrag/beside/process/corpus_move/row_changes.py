@@ -182,8 +182,10 @@ class RowChanges(RowCopy):
         if not differing:
             return
         groups = f"{_group(keys)} IN ({', '.join(map(str, differing))})"
-        empty = f"SELECT {listed} FROM graphrag.{table} WITH NO DATA"
-        self._writer.execute(f"CREATE TEMPORARY TABLE pg_temp.graphrag_keys ON COMMIT DROP AS {empty}".encode())
+        self._writer.execute(
+            "CREATE TEMPORARY TABLE pg_temp.graphrag_keys ON COMMIT DROP AS"
+            f" SELECT {listed} FROM graphrag.{table} LIMIT 0".encode()
+        )
         copy_rows(
             self._reader,
             self._writer,

@@ -100,7 +100,7 @@ def undo_move(
         or (there.move is not None and there.state == "moving" and there.move["number"] == here.number)
     )
     if here.move is None and not is_ours:
-        hint = "SELECT name, move FROM graphrag.corpora shows what moves."
+        hint = "The column move of graphrag.corpora says what moves."
         raise GraphRAGError(f'corpus "{name}" does not move', sqlstate="55000", hint=hint)
     if there is None or there.made != here.made:
         if here.state == "moved" and not force:

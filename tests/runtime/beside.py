@@ -66,6 +66,8 @@ CANNOT = {
     "test_process_database.py": "is of this host in either case",
     "test_copy_between_hosts.py": "compares both hosts itself",
     "test_copy_corpus.py": "compares both hosts itself",
+    "test_move_corpus.py": "compares both hosts itself",
+    "test_move_interrupted.py": "compares both hosts itself",
     "test_worker_beside.py": "is of this host in either case",
     "test_corpora.py::test_a_drop_does_not_wait_for_a_readers_transaction_that_stays_open": "its tables are a superuser's",
     "test_forget.py::test_a_document_of_an_attached_table_is_refused": "its table is a superuser's",

@@ -13,9 +13,13 @@ from typing import Any
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
+from pg_graphrag.beside import cli
+from pg_graphrag.beside.process.corpus_move import rounds
+from pg_graphrag.beside.process.corpus_move.row_changes import RowChanges
 
-from tests.runtime.cluster import Cluster, Database
-from tests.sql.ingest import STORIES
+from tests.runtime.cluster import Cluster, Database, Server
+from tests.sql.ingest import STORIES, new_corpus, put, put_all, work
+from tests.sql.two_hosts import plain_database
 
 # Run with a point of the move at which it says so and waits for a line: there somebody dies.
 COMMAND = """
@@ -186,6 +190,47 @@ def move(point: str, here: str, there: str) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+@pytest.mark.parametrize("round_number", [2, 3])
+@pytest.mark.parametrize("killed", ["source", "target"])
+def test_a_session_that_ends_in_a_round_leaves_what_was_there_and_the_command_goes_on(
+    db: Database, shared_cluster: Cluster | Server, monkeypatch: pytest.MonkeyPatch, killed: str, round_number: int
+) -> None:
+    corpus = new_corpus(db)
+    put_all(db, corpus, STORIES)
+    work(db)
+    begun: list[str] = []
+    write, bring = RowChanges._write, rounds.bring
+
+    def end(changes: Any, table: str, columns: list[str]) -> None:
+        if table == "entity_mentions" and len(begun) == round_number:
+            ended = (changes._reader if killed == "source" else changes._writer).connection.info.backend_pid
+            db.execute("SELECT pg_terminate_backend(%s)", [ended])
+        write(changes, table, columns)
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        begun.append("")
+        if len(begun) == 2:
+            put(db, corpus, "later", "Ishmael met Ada Lovelace in Bergen.")
+        return bring(*arguments, **options)
+
+    with plain_database(shared_cluster) as target:
+        command = ["move", corpus, "--url", db.url, "--to", target]
+        with monkeypatch.context() as patched:
+            patched.setattr(RowChanges, "_write", end)
+            patched.setattr(rounds, "bring", counted)
+            assert cli.main(command) == 1
+        (mark,) = db.execute("SELECT move ->> 'state' FROM graphrag.corpora WHERE name = %s", [corpus]).fetchone() or ()
+        assert mark == (None if round_number == 2 else "moving")
+        with psycopg.connect(target) as connection:
+            found = connection.execute("SELECT move ->> 'state' FROM graphrag.corpora").fetchall()
+            assert found == [("arriving",)]
+        assert cli.main(command) == 0
+        with GraphRAG(target, corpus) as rag:
+            rag.process_jobs()
+            assert rag.call("check") == []
+            assert {row.source_key for row in rag.search("Ishmael in Bergen")} >= {"later"}
 
 
 @pytest.mark.slow

@@ -158,6 +158,7 @@ GRANT SELECT ON graphrag_attached._attachments TO PUBLIC;
 GRANT SELECT ON graphrag_attached._row_tables TO PUBLIC;
 GRANT INSERT (action, attached_id, relation, source_keys, titles, contents, metadata, digests, valid_from, valid_to), SELECT (source_keys)
     ON graphrag_attached._handover TO PUBLIC;
+GRANT INSERT (source_key, title, content, metadata, valid_from, valid_to, attached_id, action) ON graphrag_attached._replicated TO PUBLIC;
 GRANT INSERT (action, source, corpus, content_columns, title_column, metadata_columns, keep_documents, key_columns, key_prefix, where_column,
               valid_from_column, valid_to_column, kind, entity_type, alias_columns, reference_type, from_columns, from_table, to_columns, to_table)
     ON graphrag._attach_requests TO PUBLIC;

@@ -15,6 +15,7 @@ from pg_graphrag.beside.cli.arguments import (
     json_array,
     json_object,
     later,
+    listed,
     names,
     natural,
     pair,
@@ -286,6 +287,35 @@ def _parser() -> argparse.ArgumentParser:
     )
     move.add_argument("--force", action="store_true", help="with --undo: also where what was written there is lost")
     move.set_defaults(run=later("host_command", "move"))
+
+    subscribe = commands.add_parser(
+        "subscribe",
+        parents=[corpus],
+        help="follow tables of another server by logical replication",
+        description="""Have this database (--url) follow tables of another one, the publisher, which needs nothing of
+        pg_graphrag: publication, slot, the tables' definitions, subscription. Each statement is printed before it is run,
+        without passwords. Run it again when the publisher's tables have changed: it does what is missing.""",
+    )
+    subscribe.add_argument(
+        "--from", dest="publisher", required=True, metavar="PUBLISHER_URL", help="the database that has the tables"
+    )
+    subscribe.add_argument(
+        "--tables", type=listed, default=[], metavar="LIST", help="its tables, with commas between them"
+    )
+    subscribe.add_argument("--name", default="graphrag", help="of publication and subscription (default: graphrag)")
+    subscribe.add_argument(
+        "--connection", metavar="CONNINFO", help="how this database's server reaches the publisher (default: as --from)"
+    )
+    subscribe.add_argument(
+        "--passfile",
+        metavar="PATH",
+        help="a file of this database's server that has the password, which is not sent then",
+    )
+    subscribe.add_argument("--existing-slot", action="store_true", help="take a slot that was made for this database")
+    subscribe.add_argument("--attach", action="store_true", help="also attach the tables to --corpus, as printed")
+    subscribe.add_argument("--dry-run", action="store_true", help="print the statements alone")
+    subscribe.add_argument("--undo", action="store_true", help="drop subscription, slot and publication")
+    subscribe.set_defaults(run=later("subscribe", "subscribe"))
 
     serve = commands.add_parser(
         "serve",

@@ -102,7 +102,6 @@ BEGIN
                 USING ERRCODE = 'feature_not_supported', HINT = 'Delete the document and insert it into the other corpus.';
         END IF;
         NEW.corpus_id := OLD.corpus_id;
-        PERFORM graphrag._refuse_moved(NEW.corpus_id);
         NEW.indexed_hash := CASE WHEN NEW.retracted_at IS NULL THEN OLD.indexed_hash END;
         -- As above.
         NEW.indexed_at := CASE WHEN NEW.retracted_at IS NULL AND (NEW.content_hash, NEW.source_key) = (OLD.content_hash, OLD.source_key) THEN OLD.indexed_at END;
@@ -117,7 +116,6 @@ BEGIN
         RAISE EXCEPTION 'a replicated document is of corpus "%", which does not exist here', NEW.corpus
             USING ERRCODE = 'undefined_object', HINT = format('Create it with SELECT graphrag.create_corpus(%L); the subscription goes on by itself.', NEW.corpus);
     END IF;
-    PERFORM graphrag._refuse_moved(NEW.corpus_id);
     -- A restore that leaves triggers out brings what is indexed, and the chunks after the documents.
     IF EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = NEW.id) THEN
         NEW.indexed_hash := NULL;
@@ -136,6 +134,7 @@ AS $$
 DECLARE
     is_due boolean;
 BEGIN
+    PERFORM graphrag._refuse_moved(CASE TG_OP WHEN 'DELETE' THEN OLD.corpus_id ELSE NEW.corpus_id END);
     IF TG_OP <> 'INSERT' THEN
         INSERT INTO graphrag._document_counts (corpus_id, status, is_searchable, count)
         VALUES (OLD.corpus_id, OLD.status, coalesce(OLD.indexed_hash = OLD.content_hash, false), -1);
@@ -225,7 +224,6 @@ CREATE FUNCTION graphrag._void_documents(ids bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
 BEGIN
-    PERFORM graphrag._refuse_moved(VARIADIC array_agg(DISTINCT d.corpus_id)) FROM deleted d;
     DELETE FROM graphrag.jobs j WHERE j.chunks IS NULL AND j.document_id = ANY (ids);
     DELETE FROM graphrag.imported_extractions i WHERE i.document_id = ANY (ids);
     DELETE FROM graphrag.pictures p WHERE p.document_id = ANY (ids);
@@ -238,6 +236,7 @@ CREATE FUNCTION graphrag._documents_deleted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM graphrag._refuse_moved(VARIADIC array_agg(DISTINCT d.corpus_id)) FROM deleted d;
     PERFORM graphrag._void_documents((SELECT array_agg(d.id) FROM deleted d));
     RETURN NULL;
 END

@@ -206,6 +206,13 @@ def test_while_it_moves_it_is_read_and_not_written(
                 assert error.sqlstate == "25006", (statement, error)
                 assert 'stories" is moving to ' in str(error)
                 assert "Try again" in str(error.diag.message_hint)
+            # As rows that replication applies.
+            insert = "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES ('stories', 'x', 'More.')"
+            for statement in (insert, *writes[1:4]):
+                with psycopg.connect(db.url) as applying, pytest.raises(psycopg.Error) as refusal:
+                    applying.execute("SET session_replication_role = replica")
+                    applying.execute(statement.encode())
+                assert refusal.value.sqlstate == "25006", statement
             assert source.search(QUESTION)
             assert source.ask("Who saw the loom in Nottingham?").answer
             assert [db.execute(count).fetchone() for count in counts] == before

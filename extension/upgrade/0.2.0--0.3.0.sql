@@ -93,6 +93,9 @@ BEGIN
 END
 $block$;
 ALTER TABLE graphrag.community_states ADD COLUMN community_count int;
+ALTER TABLE graphrag.corpora
+    ADD COLUMN move jsonb,
+    ADD CONSTRAINT corpora_move_check CHECK (coalesce(move ->> 'state' IN ('moving', 'moved', 'arriving'), move IS NULL));
 -- Tables that are attached go on feeding their corpora, whatever their owners were given.
 ALTER TABLE graphrag.attached_tables RENAME TO _attached_tables;
 ALTER TABLE graphrag._attached_tables

@@ -70,6 +70,8 @@ CANNOT = {
     "test_nodes_command.py": "makes databases; commands are those of either host",
     "test_serve_nodes.py": "makes databases; test_client_nodes.py has nodes of both hosts",
     "test_nodes.py::test_whoever_asks_for_a_corpus_of_another_node_is_told_which[rebuild_graph]": _AGE,
+    "test_move_corpus.py": "compares both hosts itself",
+    "test_move_interrupted.py": "compares both hosts itself",
     "test_worker_beside.py": "is of this host in either case",
     "test_corpora.py::test_a_drop_does_not_wait_for_a_readers_transaction_that_stays_open": "its tables are a superuser's",
     "test_forget.py::test_a_document_of_an_attached_table_is_refused": "its table is a superuser's",

@@ -29,6 +29,7 @@ SELECT c.id, c.name, graphrag._reads_whole(c.id) AS reads_whole
   FROM graphrag.corpora c
  WHERE ((SELECT graphrag._may_use(NULL)) OR c.id IN (SELECT g.corpus_id FROM graphrag.granted_corpora g))
    AND NOT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = c.id)
+   AND coalesce(c.move ->> 'state', 'moving') = 'moving'
  ORDER BY c.id
 """
 _SEES = "SELECT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1) AS sees"

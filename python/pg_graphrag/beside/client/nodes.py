@@ -63,7 +63,7 @@ def whereabouts(corpus: str) -> Statement[Whereabouts]:
 
     return Statement(
         """
-        SELECT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = %(corpus)s), p.node, p.url
+        SELECT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = %(corpus)s AND p.node IS NULL), p.node, p.url
           FROM graphrag._placed(%(corpus)s) p
         """,
         {"corpus": corpus},

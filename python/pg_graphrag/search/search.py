@@ -20,6 +20,7 @@ from pg_graphrag.server import Database, Row
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner
 from pg_graphrag.server.access.moments import with_as_of
+from pg_graphrag.server.corpus.corpora import ElsewhereError
 from pg_graphrag.server.profile import Profile
 
 # Transforms that fuse rankings, by RRF, in every mode.
@@ -71,11 +72,18 @@ class Call:
 def search(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
     """Return (rank, chunk_id, document_id, source_key, title, content, score, explain) best first.
 
-    Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows. Arguments as of `Call`.
+    Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows. Arguments as of `Call`. A corpus that another
+    node has is searched there.
     """
     call = Call("search", *arguments)
     limit = check_top_k(call.size)
-    caller = call.caller(db)
+    try:
+        caller = call.caller(db)
+    except ElsewhereError as elsewhere:
+        from pg_graphrag.search.nodes.searches import Arguments, search_there  # most corpora are here
+
+        others = Arguments(call.text, call.mode, call.size, call.filter, call.low, call.high, call.options)
+        return search_there(db, elsewhere, str(call.corpus), others)
 
     def run_search() -> list[tuple[Any, ...]]:
         query, mode = call.query(db, caller)

@@ -1,4 +1,4 @@
-"""search() of corpora of other nodes: the rows and scores that the node itself gives, alone and merged; what is said when it fails."""
+"""search() of corpora of other nodes: the rows and scores that the node gives, alone and merged; what is said when it fails."""
 
 from __future__ import annotations
 

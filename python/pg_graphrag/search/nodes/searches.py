@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from pg_graphrag.ground.bounds import MAX_CORPORA
-from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError, is_interrupt
 from pg_graphrag.ground.json_reading import read_json, read_options
 from pg_graphrag.search.nodes.connections import Answer, Asked, NodeError, Question, answer
 from pg_graphrag.search.nodes.links import Link, link_of
@@ -177,7 +177,14 @@ def _rows(db: Database, link: Link, result: Answer) -> list[tuple[Any, ...]]:
         rows = [_row(values) for values in result.rows]
     except (TypeError, ValueError):
         raise _odd(link) from None
-    if rows and db.value(_INVALID, ["text[]"], [[row[-1] for row in rows]]):
+    try:
+        with db.subtransaction():
+            is_valid = not rows or not db.value(_INVALID, ["text[]"], [[row[-1] for row in rows]])
+    except db.statement_error as error:
+        if is_interrupt(error):
+            raise
+        is_valid = False
+    if not is_valid:
         raise _odd(link)
     return rows
 

@@ -13,10 +13,8 @@ from pg_graphrag.server.corpus.corpora import ElsewhereError
 _OF_SERVER = frozenset(
     "host hostaddr port dbname sslmode sslnegotiation sslrootcert sslcrl sslcrldir sslsni ssl_min_protocol_version"
     " ssl_max_protocol_version channel_binding require_auth target_session_attrs load_balance_hosts keepalives"
-    " keepalives_idle keepalives_interval keepalives_count tcp_user_timeout".split()
+    " keepalives_idle keepalives_interval keepalives_count tcp_user_timeout options".split()
 )
-# A node asks no third one: two catalogues may say each that the other has a corpus. A session whose asker is gone ends soon.
-_SESSION = "-c graphrag.asked_by_node=on -c client_connection_check_interval=500 -c idle_session_timeout=600000"
 # A password that the node has asked for is the caller's; a certificate or ticket would be that of the server's own user, and a
 # password in plain text would be the node's to use elsewhere.
 _DEFAULTS = {
@@ -25,13 +23,14 @@ _DEFAULTS = {
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
+    # What nobody waits for any more ends soon.
+    "options": "-c client_connection_check_interval=500 -c idle_session_timeout=600000",
 }
 _ALWAYS = {
     "client_encoding": "UTF8",
     "application_name": "pg_graphrag",
     "gssencmode": "disable",
     "sslcertmode": "disable",
-    "options": _SESSION,
 }
 
 _LINKS = f"""

@@ -22,10 +22,12 @@ MOST_SECONDS, GRACE_SECONDS = 60.0, 0.25
 _ROW = """SELECT s.rank, s.chunk_id, s.document_id, s.source_key, s.title, s.content, s.score, s.explain"""
 _ARGUMENTS = """mode => $3::text, top_k => $4::int4, filter => $5::jsonb, low_level_keywords => $6::text[],
                        high_level_keywords => $7::text[], options => $8::jsonb"""
-_ALONE = f"{_ROW} FROM graphrag.search($1::text, $2::text, {_ARGUMENTS}) s"
+# A node asks no third one: two catalogues may say each that the other has a corpus.
+_QUERY = "CASE WHEN pg_catalog.set_config('graphrag.asked_by_node', 'on', true) = 'on' THEN $1::text END"
+_ALONE = f"{_ROW} FROM graphrag.search({_QUERY}, $2::text, {_ARGUMENTS}) s"
 # With the relevance of each row, and its seconds kept there.
 _AMONG_OTHERS = f"""{_ROW}
-  FROM graphrag.search($1::text, ARRAY[$2::text], {_ARGUMENTS}, corpus_timeout => $9::float8) s"""
+  FROM graphrag.search({_QUERY}, ARRAY[$2::text], {_ARGUMENTS}, corpus_timeout => $9::float8) s"""
 _COLUMNS = 8
 # What '{{*}}' means there; as several_corpora has it.
 _READABLE = """

@@ -182,4 +182,4 @@ def test_a_grant_of_the_functions_makes_nobody_the_owner(catalogue: Database) ->
             "place_corpus('there', NULL)",
         ):
             with catalogue.transaction(force_rollback=True):
-                has_hint(catalogue, f"SELECT graphrag.{call}", "42501")
+                denied(catalogue, f"SELECT graphrag.{call}")

@@ -68,6 +68,9 @@ def test_rows_are_those_of_each_corpus_alone_in_its_order(module_db: Database, t
     for corpus in two:
         alone = search(module_db, QUERY, corpus, mode, top_k=100, options={"min_relevance": 0})
         own = [row for row in rows if row["corpus"] == corpus]
+        assert [row["explain"].pop("corpus_rank") for row in own] == list(range(1, len(own) + 1))
+        best = max((row["explain"]["relevance"] for row in own[:10]), default=0)
+        assert all(row["explain"].pop("corpus_relevance") == pytest.approx(best, abs=1e-4) for row in own)
         assert [row | {"rank": 0} for row in own] == [row | {"rank": 0, "corpus": corpus} for row in alone]
 
 

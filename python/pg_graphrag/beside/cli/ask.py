@@ -18,7 +18,7 @@ def ask(args: argparse.Namespace) -> int:
     """Ask and print, or print what asking would cost; returns the exit status."""
     names = ("mode", "max_tokens", "filter", "history", "response_type")
     arguments = {name: getattr(args, name) for name in names} | args.options
-    with connect(args.url) as connection:
+    with connect(args.url, args.corpus) as connection:
         rag = GraphRAG(connection, args.corpus)
         if args.estimate:
             estimate = rag.estimate_ask(args.question, **arguments)

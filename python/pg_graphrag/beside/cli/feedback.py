@@ -8,7 +8,7 @@ from pg_graphrag.beside.client import GraphRAG
 
 def feedback(args: argparse.Namespace) -> int:
     """Note the verdict; returns the exit status."""
-    with connect(args.url) as connection:
+    with connect(args.url, args.corpus) as connection:
         GraphRAG(connection, args.corpus).feedback(
             args.question, args.verdict, evidence=args.evidence, author=args.author, comment=args.comment
         )

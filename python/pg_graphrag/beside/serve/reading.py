@@ -7,8 +7,10 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from pg_graphrag.beside.client import GraphRAG
+from pg_graphrag.beside.client import GraphRAG, nodes
+from pg_graphrag.beside.client.blocking import execute
 from pg_graphrag.beside.serve.caller_database import Connection
+from pg_graphrag.ground.bounds import ALL
 from pg_graphrag.ground.errors import GraphRAGError
 
 MAX_DOCUMENTS = 200
@@ -44,6 +46,22 @@ def corpora(connection: Connection) -> list[dict[str, Any]]:
     )
 
 
+class UnknownError(GraphRAGError):
+    """A caller has no such corpus in a database."""
+
+    def __init__(self, corpus: str) -> None:
+        hint = "Name one of those that the server lists."
+        super().__init__(f'corpus "{corpus}" does not exist', sqlstate="42704", hint=hint)
+
+
+class ElsewhereError(UnknownError):
+    """Nobody has it there: the node with this URL is said to. The caller is told no more than of one that there is not."""
+
+    def __init__(self, corpus: str, url: str) -> None:
+        super().__init__(corpus)
+        self.url = url
+
+
 def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
     """Refuse corpora that were not given to the caller as ones that there are not: names are other tenants' own.
 
@@ -51,20 +69,30 @@ def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
 
     Raises
     ------
-    GraphRAGError
-        42704. A corpus of the name default is made by the first document.
+    UnknownError
+        A corpus of the name default is made by the first document, where no other node has it.
     """
     sql = """
-        SELECT c.name, graphrag._may_use(c.id) OR pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS may_use
-          FROM graphrag.corpora c
-         WHERE c.name = ANY (%(corpora)s)
+        SELECT g.name, p.node, p.url,
+               graphrag._may_use(c.id) OR pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS may_use,
+               c.id IS NULL AND g.name = 'default' AS is_to_be_made
+          FROM pg_catalog.unnest(%(corpora)s::text[]) WITH ORDINALITY g (name, place)
+         CROSS JOIN LATERAL graphrag._placed(g.name) p
+          LEFT JOIN graphrag.corpora c ON c.name = g.name
+         ORDER BY g.place
         """
-    permissions = {row["name"]: row["may_use"] for row in rows(connection, sql, corpora=list(corpora))}
-    for corpus in corpora:
-        if not permissions.get(corpus, corpus == "default"):
-            raise GraphRAGError(
-                f'corpus "{corpus}" does not exist', sqlstate="42704", hint="Name one of those that the server lists."
-            )
+    for row in rows(connection, sql, corpora=list(corpora)):
+        if row["node"] is not None:
+            raise ElsewhereError(row["name"], nodes.url_at(connection.info, nodes.Place(row["node"], row["url"])))
+        if not (row["is_to_be_made"] or row["may_use"]):
+            raise UnknownError(row["name"])
+
+
+def other_nodes(connection: Connection) -> list[str]:
+    """Return how the server connects to the other nodes that the database knows."""
+    places = execute(connection, nodes.elsewhere([ALL]))
+    urls = [nodes.url_at(connection.info, place) for place in places]
+    return [url for url in urls if not nodes.is_same(connection.info, url)]
 
 
 def status(rag: GraphRAG, connection: Connection) -> dict[str, Any]:

@@ -302,6 +302,7 @@ def test_an_odd_answer_hurts_its_own_part_alone(module_db: Database, there: Data
     with between(int(urlsplit(there.url).port or 0), ODD_ANSWERS[what]) as port, linked(module_db, port):
         expected = places(merged(module_db, [HERE, THERE]))
         with Database.open(module_db.url) as session:
+            merged(session, [HERE, THERE])
             before = memory(session)
             found = merged(session, [HERE, THERE, "bait"], corpus_timeout=5.0)
             assert places(found) == expected

@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from pg_graphrag import GraphRAG
 from pg_graphrag.ground.mode_names import MODES
 
 from tests.runtime import beside
@@ -202,6 +203,28 @@ def test_a_node_asks_no_third_one(module_db: Database, there: Database) -> None:
     finally:
         unlink(there, "a")
         module_db.execute("SELECT graphrag.place_corpus('nowhere', NULL)")
+
+
+def test_a_client_that_asks_the_nodes_itself_gets_each_row_once(module_db: Database, there: Database) -> None:
+    with GraphRAG(module_db.url) as rag:
+        found = rag.search(ENGINE, corpora=["*"])
+        assert [(row.corpus, row.source_key) for row in found] == places(merged(module_db, ["*"], ENGINE))
+        # The node has one of that name, too.
+        assert {name for row in found for name in row.explain.get("unanswered", {})} == {HERE}
+
+
+def test_a_search_may_stay_here(module_db: Database, there: Database) -> None:
+    here = {"options": {"nodes": "here"}}
+    assert {row["corpus"] for row in merged(module_db, ["*"], ENGINE, top_k=100, **here)} == {HERE}
+    for call in ("%s", "corpora => ARRAY[%s]"):
+        diag = refused(
+            module_db, f"SELECT * FROM graphrag.search('x', {call}, options => '{{\"nodes\": \"here\"}}')", THERE
+        )
+        assert (diag.sqlstate, 'is at node "b"' in str(diag.message_primary)) == ("42704", True)
+    for call in ("context('x'", "search('x'"):
+        options = '{"nodes": "here"}' if call.startswith("context") else '{"nodes": "none"}'
+        assert refused(module_db, f"SELECT graphrag.{call}, %s, options => %s)", HERE, options).sqlstate == "22023"
+    assert search(module_db, QUERY, HERE, **here) == search(module_db, QUERY, HERE)
 
 
 def test_warnings_of_the_node_are_passed_on(module_db: Database, there: Database) -> None:

@@ -25,6 +25,8 @@ from pg_graphrag.server.profile import Profile
 
 # Transforms that fuse rankings, by RRF, in every mode.
 _FUSING = ("decompose", "corrective")
+# Options of search alone, with what means nothing elsewhere.
+_OF_SEARCH = {"offset": 0, "nodes": "all"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def search(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
         from pg_graphrag.search.nodes.searches import Arguments, search_there  # most corpora are here
 
         others = Arguments(call.text, call.mode, call.size, call.filter, call.low, call.high, call.options)
-        return search_there(db, elsewhere, str(call.corpus), others)
+        return search_there(db, elsewhere, others)
 
     def run_search() -> list[tuple[Any, ...]]:
         query, mode = call.query(db, caller)
@@ -193,7 +195,7 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
             raise _of_another(name, "ask", function, hint)
         if name in CONTEXT_OPTIONS and function == "search":
             raise _of_another(name, "context", function)
-        if name == "offset" and value and function != "search":
+        if name in _OF_SEARCH and value != _OF_SEARCH[name] and function != "search":
             raise _of_another(name, "search", function)
         if name == "sql" and value is True and function != "ask":
             hint = f"Leave it out: a model writes the statement, and graphrag.{function} asks none."

@@ -113,7 +113,7 @@ def search_corpora(
     relevances: dict[str, list[float]] = {}
     faults: dict[str, _Fault] = {}
     order: list[tuple[str, int]] = []
-    with _Others(db, unnamed, count, seconds) as others:
+    with _Others(db, unnamed, count, seconds, stays=shared_options.nodes == "here") as others:
         limits, unclear = _limits(db, corpora, seconds, others)
         # A relation of keys is each node's own.
         check_filter(db, unnamed.whole_filter, reads_relations=bool(limits) or not others)
@@ -151,8 +151,8 @@ def search_corpora(
 class _Others:
     """The searches of a call at other nodes, which go on while corpora of this one are searched; most calls have none."""
 
-    def __init__(self, db: Database, call: Call, count: int, seconds: float | None) -> None:
-        self._db, self._call, self._count, self._seconds = db, call, count, seconds
+    def __init__(self, db: Database, call: Call, count: int, seconds: float | None, *, stays: bool) -> None:
+        self._db, self._call, self._count, self._seconds, self._stays = db, call, count, seconds, stays
         self._searches: OthersSearches | None = None
 
     def __enter__(self) -> "_Others":
@@ -167,6 +167,10 @@ class _Others:
 
     def start(self, elsewhere: Sequence[ElsewhereError], *, asks_all: bool) -> None:
         """Begin to ask for corpora that were named, and for all that the caller may read at any node."""
+        if self._stays:
+            if elsewhere:
+                raise elsewhere[0]
+            return
         corpora: dict[Link, list[str]] = {}
         for error in elsewhere:
             corpora.setdefault(link_of(self._db, error), []).append(error.corpus)

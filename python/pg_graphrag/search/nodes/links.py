@@ -46,7 +46,6 @@ SELECT n.name AS node, current_user::text AS role, s.oid IS NOT NULL AS has_serv
   LEFT JOIN pg_catalog.pg_user_mappings m ON m.srvid = s.oid AND m.umuser <> 0 AND m.usename = current_user
  ORDER BY n.name
 """
-_ASKED_BY_NODE = "SELECT pg_catalog.current_setting('graphrag.asked_by_node', true) = 'on' AS asked"
 _OTHERS = """
 SELECT pg_catalog.array_agg(n.name) AS names
   FROM graphrag.nodes n
@@ -71,10 +70,8 @@ def link_of(db: Database, elsewhere: ElsewhereError) -> Link:
     Raises
     ------
     ElsewhereError
-        As it is given, with what is missing in its HINT; as it is in a session of another node.
+        As it is given, with what is missing in its HINT.
     """
-    if db.value(_ASKED_BY_NODE):
-        raise elsewhere
     (row,) = db.query(_LINKS, ["text[]"], [[elsewhere.node]])
     missing = _missing(row)
     if missing is not None:
@@ -84,9 +81,7 @@ def link_of(db: Database, elsewhere: ElsewhereError) -> Link:
 
 
 def all_links(db: Database) -> list[Link]:
-    """Return how the caller reaches the nodes that he can reach; none in a session of another node. As the caller."""
-    if db.value(_ASKED_BY_NODE):
-        return []
+    """Return how the caller reaches the nodes that he can reach. As the caller."""
     names = db.value(_OTHERS)
     rows = db.query(_LINKS, ["text[]"], [names]) if names else []
     return [_link(row) for row in rows if _missing(row) is None]

@@ -20,14 +20,16 @@ from pg_graphrag.server.corpus.corpora import ElsewhereError, placed
 MOST_SECONDS, GRACE_SECONDS = 60.0, 0.25
 
 _ROW = """SELECT s.rank, s.chunk_id, s.document_id, s.source_key, s.title, s.content, s.score, s.explain"""
+# The node asks no third one: two catalogues may say each that the other has a corpus.
 _ARGUMENTS = """mode => $3::text, top_k => $4::int4, filter => $5::jsonb, low_level_keywords => $6::text[],
-                       high_level_keywords => $7::text[], options => $8::jsonb"""
-# A node asks no third one: two catalogues may say each that the other has a corpus.
-_QUERY = "CASE WHEN pg_catalog.set_config('graphrag.asked_by_node', 'on', true) = 'on' THEN $1::text END"
-_ALONE = f"{_ROW} FROM graphrag.search({_QUERY}, $2::text, {_ARGUMENTS}) s"
+                       high_level_keywords => $7::text[], options => CASE
+                           WHEN $8::jsonb IS NULL THEN '{"nodes": "here"}'
+                           WHEN pg_catalog.jsonb_typeof($8::jsonb) = 'object' THEN $8::jsonb || '{"nodes": "here"}'
+                           ELSE $8::jsonb END"""
+_ALONE = f"{_ROW} FROM graphrag.search($1::text, $2::text, {_ARGUMENTS}) s"
 # With the relevance of each row, and its seconds kept there.
 _AMONG_OTHERS = f"""{_ROW}
-  FROM graphrag.search({_QUERY}, ARRAY[$2::text], {_ARGUMENTS}, corpus_timeout => $9::float8) s"""
+  FROM graphrag.search($1::text, ARRAY[$2::text], {_ARGUMENTS}, corpus_timeout => $9::float8) s"""
 _COLUMNS = 8
 # What '{{*}}' means there; as several_corpora has it.
 _READABLE = """
@@ -70,17 +72,19 @@ class Arguments:
         return Arguments(self.text, self.mode, count, self.filter, self.low, self.high, options)
 
 
-def search_there(db: Database, elsewhere: ElsewhereError, corpus: str, arguments: Arguments) -> list[tuple[Any, ...]]:
+def search_there(db: Database, elsewhere: ElsewhereError, arguments: Arguments) -> list[tuple[Any, ...]]:
     """Return the rows of search() of a corpus that another node has, as they are there.
 
     Raises
     ------
     GraphRAGError
-        42704 where the caller cannot reach the node from here; 08001 and 08006 where it is not there, 08P01 for an answer
-        that is none; else its own error, with the node's name.
+        42704 where the caller cannot, or is not to, reach the node from here; 08001 and 08006 where it is not there, 08P01 for
+        an answer that is none; else its own error, with the node's name.
     """
+    if read_options(arguments.options, "{}").get("nodes") == "here":
+        raise elsewhere
     link = link_of(db, elsewhere)
-    question = Question(_ALONE, arguments.values(corpus), _COLUMNS, max(arguments.top_k or 0, 0))
+    question = Question(_ALONE, arguments.values(elsewhere.corpus), _COLUMNS, max(arguments.top_k or 0, 0))
     asked = Asked(db)
     try:
         asked.start(None, partial(answer, link, question))

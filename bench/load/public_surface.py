@@ -200,7 +200,7 @@ PAGES: dict[str, Callable[[Connection], object]] = {
         GraphRAG(connection, CORPUS), connection, _PERSON.strip("'"), _OTHER_PERSON.strip("'")
     ),
     "reading.corpora": reading.corpora,
-    "reading.check_corpus": lambda connection: reading.check_corpus(connection, CORPUS),
+    "reading.check_corpora": lambda connection: reading.check_corpora(connection, [CORPUS]),
     "reading.status": lambda connection: reading.status(GraphRAG(connection, CORPUS), connection),
     "reading.documents": lambda connection: reading.documents(connection, CORPUS, None, 0, 50),
     "reading.documents with a text": lambda connection: reading.documents(connection, CORPUS, "Ticket", 0, 50),

@@ -138,6 +138,7 @@ GRANT EXECUTE ON FUNCTION
 TO graphrag_member;
 -- What an operator watches: numbers and names, with the owner's rights; no text, no question, no key of a document.
 GRANT SELECT ON
+    graphrag.nodes,
     graphrag.progress,
     graphrag.failed_jobs,
     graphrag.llm_usage,

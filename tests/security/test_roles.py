@@ -162,7 +162,13 @@ def test_readers_read_no_table_that_is_made_of_documents(db: Database) -> None:
         " WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind IN ('r', 'p')"
         " AND has_table_privilege(r.role, c.oid, p.privilege) GROUP BY 1 ORDER BY 1"
     )
-    assert rows(db, readable, [*ROLES, "pg_monitor"]) == [("_histories",), ("corpora",), ("documents",), ("pictures",)]
+    assert rows(db, readable, [*ROLES, "pg_monitor"]) == [
+        ("_histories",),
+        ("corpora",),
+        ("documents",),
+        ("nodes",),
+        ("pictures",),
+    ]
     # Names of sequences tell how much there is.
     used = (
         "SELECT c.relname FROM pg_class c, unnest(%s::text[]) r (role) WHERE c.relnamespace = 'graphrag'::regnamespace"

@@ -222,6 +222,34 @@ def _parser() -> argparse.ArgumentParser:
     )
     metrics.set_defaults(run=later("status", "metrics"))
 
+    nodes = commands.add_parser(
+        "nodes",
+        parents=[common],
+        help="show the databases that have corpora between them, or bring the catalogue to them",
+        description="""Show each node of the catalogue: whether it can be reached, its version, corpora, queue, sessions and, of
+        standbys and subscribers, by how much it is behind; and where the catalogue is wrong. A role needs pg_monitor for it at
+        each node. sync writes the catalogue of this database to all nodes that no subscription brings it to, as their owner.""",
+    )
+    nodes.add_argument("action", nargs="?", choices=("show", "sync"), default="show", help="(default: show)")
+    nodes.add_argument("--json", action="store_true", help="one JSON object per node")
+    nodes.add_argument(
+        "--timeout", type=float, default=10.0, metavar="SECONDS", help="for each node (default: %(default)g)"
+    )
+    nodes.set_defaults(run=later("nodes", "nodes"))
+
+    rebalance = commands.add_parser(
+        "rebalance",
+        parents=[common],
+        help="propose moves of corpora that make the nodes alike in size",
+        description="Print the commands that would move corpora from the fullest nodes to the emptiest. It moves nothing.",
+    )
+    rebalance.add_argument("--dry-run", action="store_true", required=True, help="print the commands")
+    rebalance.add_argument("--json", action="store_true", help="one JSON object per move")
+    rebalance.add_argument(
+        "--timeout", type=float, default=10.0, metavar="SECONDS", help="for each node (default: %(default)g)"
+    )
+    rebalance.set_defaults(run=later("nodes", "rebalance"))
+
     install = commands.add_parser(
         "install",
         parents=[common],

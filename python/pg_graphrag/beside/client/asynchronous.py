@@ -113,7 +113,7 @@ class AsyncGraphRAG:
     ):
         for given in (source, *replicas):
             check_source(given, psycopg.AsyncConnection)
-        self._replicas = [_Replica(_staying(_impatient(replica), corpus)) for replica in replicas]
+        self._replicas = [_Replica(staying(_impatient(replica), corpus)) for replica in replicas]
         self._max_lag = max_lag
         self.corpus = corpus
         self._log_queries = log_queries
@@ -383,7 +383,7 @@ class AsyncGraphRAG:
     def _at(self, url: Any) -> "AsyncGraphRAG":
         """Return the client of this one that is at a database and stays there."""
         if url not in self._nodes:
-            self._nodes[url] = _staying(_impatient(url), self.corpus)
+            self._nodes[url] = staying(_impatient(url), self.corpus)
             self._nodes[url]._log_queries = self._log_queries
         return self._nodes[url]
 
@@ -959,7 +959,7 @@ class AsyncGraphRAG:
         return await self._run(sql_statements.any_call(self.corpus, function, arguments))
 
 
-def _staying(source: str | Connection | Pool, corpus: str) -> AsyncGraphRAG:
+def staying(source: str | Connection | Pool, corpus: str) -> AsyncGraphRAG:
     """Return a client that asks no other database."""
     client = AsyncGraphRAG(source, corpus)
     client._follows = False

@@ -71,6 +71,18 @@ def whereabouts(corpus: str) -> Statement[Whereabouts]:
     )
 
 
+def others() -> Statement[list[Place]]:
+    """The other nodes that a database knows."""
+    return Statement(
+        """
+        SELECT n.name, n.url FROM graphrag.nodes n
+         WHERE n.name IS DISTINCT FROM pg_catalog.current_setting('graphrag.node', true) ORDER BY 1
+        """,
+        {},
+        lambda rows: [Place(*row) for row in rows],
+    )
+
+
 def elsewhere(corpora: Sequence[str]) -> Statement[dict[Place, list[str]]]:
     """Which other nodes have which of these corpora; all nodes may have more, where all corpora are asked for."""
 
@@ -303,7 +315,7 @@ class Form:
                     raise answer
                 faults.append(answer)
                 for name in () if has_nothing else corpora:
-                    notes.setdefault(name, []).append(f"{_name(place)} did not answer: {_reason(answer)}")
+                    notes.setdefault(name, []).append(f"{_name(place)} did not answer: {reason_of(answer)}")
                 continue
             for name, reason in answer[0].explain.get("unanswered", {}).items() if answer else ():
                 notes.setdefault(name, []).append(reason)
@@ -333,6 +345,7 @@ def _name(place: Place | None) -> str:
     return "the first database" if place is None else f'node "{place.node}"'
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return what an error says, on a line."""
     text = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     return (text or str(error)).removeprefix("graphrag: ").partition("\n")[0]

@@ -10,7 +10,6 @@ from psycopg.types.json import Jsonb
 from pg_graphrag.beside.client import GraphRAG, nodes
 from pg_graphrag.beside.client.blocking import execute
 from pg_graphrag.beside.serve.caller_database import Connection
-from pg_graphrag.ground.bounds import ALL
 from pg_graphrag.ground.errors import GraphRAGError
 
 MAX_DOCUMENTS = 200
@@ -74,8 +73,8 @@ def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
     """
     sql = """
         SELECT g.name, p.node, p.url,
-               graphrag._may_use(c.id) OR pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS may_use,
-               c.id IS NULL AND g.name = 'default' AS is_to_be_made
+               c.id IS NOT NULL AS is_here,
+               graphrag._may_use(c.id) OR pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS may_use
           FROM pg_catalog.unnest(%(corpora)s::text[]) WITH ORDINALITY g (name, place)
          CROSS JOIN LATERAL graphrag._placed(g.name) p
           LEFT JOIN graphrag.corpora c ON c.name = g.name
@@ -84,14 +83,13 @@ def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
     for row in rows(connection, sql, corpora=list(corpora)):
         if row["node"] is not None:
             raise ElsewhereError(row["name"], nodes.url_at(connection.info, nodes.Place(row["node"], row["url"])))
-        if not (row["is_to_be_made"] or row["may_use"]):
+        if not (row["may_use"] if row["is_here"] else row["name"] == "default"):
             raise UnknownError(row["name"])
 
 
 def other_nodes(connection: Connection) -> list[str]:
     """Return how the server connects to the other nodes that the database knows."""
-    places = execute(connection, nodes.elsewhere([ALL]))
-    urls = [nodes.url_at(connection.info, place) for place in places]
+    urls = [nodes.url_at(connection.info, place) for place in execute(connection, nodes.others())]
     return [url for url in urls if not nodes.is_same(connection.info, url)]
 
 

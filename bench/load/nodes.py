@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg import conninfo, sql
 
+from bench.load.search import private_megabytes
 from tests.runtime.cluster import Database
 from tests.runtime.link import Link
 from tests.sql.linked_nodes import link, unlink
@@ -105,6 +106,7 @@ def measure(maintenance: Connection, urls: dict[str, str], questions: list[str],
             link(front, node, urls[node])
             front.execute("SELECT graphrag.place_corpus(%s, %s)", [f"corpus {node}", node])
         overhead(front, urls["b"], maintenance, questions, options.searches)
+        first_searches(urls, questions)
         throughput(urls["a"], questions, options)
         # The links to what is far end with it.
         for milliseconds in (0.0, options.far):
@@ -132,6 +134,24 @@ def overhead(front: Database, url: str, maintenance: Connection, questions: list
                 own, asked = (1000 * statistics.median(column) for column in row)
                 print(f"{own:{width}.1f}{asked:{width - 1}.1f}{asked / own:6.2f}", end="")
             print()
+
+
+def first_searches(urls: dict[str, str], questions: list[str]) -> None:
+    """Of new sessions: at the node, at another, which asks it by a new session, and by a session that has one."""
+    times: dict[str, list[float]] = {"there": [], "here": [], "here, again": []}
+    memory: list[float] = []
+    for question in questions[:7]:
+        with psycopg.connect(urls["b"], autocommit=True) as there:
+            times["there"].append(ask(there, "corpus b", question, "hybrid"))
+        with psycopg.connect(urls["a"], autocommit=True) as here:
+            ask(here, "corpus a", question, "hybrid")
+            before = private_megabytes(here.info.backend_pid)
+            times["here"].append(ask(here, "corpus b", question, "hybrid"))
+            memory.append(private_megabytes(here.info.backend_pid) - before)
+            times["here, again"].append(ask(here, "corpus b", f"{question} again", "hybrid"))
+    print("\nfirst search of a session, ms (p50 of 7): ", end="")
+    print("; ".join(f"{name} {1000 * statistics.median(values):.0f}" for name, values in times.items()))
+    print(f"memory that asking a node adds to a session, MB: {statistics.median(memory):.1f}")
 
 
 def five(front: Database, urls: dict[str, str], milliseconds: float, questions: list[str], searches: int) -> None:

@@ -202,6 +202,8 @@ PAGES: dict[str, Callable[[Connection], object]] = {
     "reading.corpora": reading.corpora,
     "reading.check_corpora": lambda connection: reading.check_corpora(connection, [CORPUS]),
     "reading.status": lambda connection: reading.status(GraphRAG(connection, CORPUS), connection),
+    "reading.elsewhere": lambda connection: reading.elsewhere(connection, [CORPUS]),
+    "reading.other_nodes": reading.other_nodes,
     "reading.documents": lambda connection: reading.documents(connection, CORPUS, None, 0, 50),
     "reading.documents with a text": lambda connection: reading.documents(connection, CORPUS, "Ticket", 0, 50),
     "reading.document": lambda connection: reading.document(

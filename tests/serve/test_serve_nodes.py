@@ -59,6 +59,27 @@ def test_a_call_is_made_where_its_corpus_is(server: Serving) -> None:
         assert {row["name"] for row in http.get("/api/corpora").json()} == {"sea", "stories"}
 
 
+def test_several_corpora_are_asked_where_they_are(server: Serving) -> None:
+    asked = {"query": "Who admired Ada Lovelace, and who is Nemo?", "mode": "bm25"}
+    with server.client() as http:
+        for corpora in (["sea", "stories"], ["*"]):
+            reply = http.post("/api/search", json=asked | {"corpora": corpora, "top_k": 5, "offset": 1})
+            assert reply.status_code == 200, reply.text
+            rows = reply.json()["results"]
+            assert {hit["corpus"] for hit in rows} == {"sea", "stories"}
+            assert [hit["rank"] for hit in rows] == list(range(2, 2 + len(rows)))
+        assert http.post("/api/search", json=asked | {"corpora": ["sea", "nowhere"]}).status_code == 404
+        assert http.post("/api/search", json=asked | {"corpora": ["stories"], "options": {"no": 1}}).status_code == 400
+        assert http.post("/api/search", json=asked | {"corpora": ["sea"]}).status_code == 200
+    with server.client("of-tenant") as http:
+        rows = http.post("/api/search", json=asked | {"corpora": ["*"]}).json()["results"]
+        assert {hit["corpus"] for hit in rows} == {"stories"}
+        refused = http.post("/api/search", json=asked | {"corpora": ["sea", "stories"]})
+        assert refused.status_code == 404 and "sea" in refused.text
+    with server.client("of-stranger") as http:
+        assert http.post("/api/search", json=asked | {"corpora": ["stories"]}).status_code == 404
+
+
 def test_rights_are_those_at_the_node_and_a_stranger_is_told_nothing(server: Serving) -> None:
     with server.client("of-tenant") as http:
         assert http.post("/api/search", json=ASKED).status_code == 200

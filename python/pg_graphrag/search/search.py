@@ -11,6 +11,7 @@ from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
 from pg_graphrag.search.contexts.row_tables import TABLE_NAME, key_of
+from pg_graphrag.search.nodes.links import load_searches
 from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.mode import Mode
 from pg_graphrag.search.query.mode_options import ASK_OPTIONS, CHECKS, CONTEXT_OPTIONS, PAPER, TRANSFORMS, SearchOptions
@@ -82,7 +83,8 @@ def search(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
     try:
         caller = call.caller(db)
     except ElsewhereError as elsewhere:
-        from pg_graphrag.search.nodes.searches import Arguments, search_there  # most corpora are here
+        load_searches()
+        from pg_graphrag.search.nodes.searches import Arguments, search_there
 
         others = Arguments(call.text, call.mode, call.size, call.filter, call.low, call.high, call.options)
         return search_there(db, elsewhere, others)

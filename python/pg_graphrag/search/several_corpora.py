@@ -15,7 +15,7 @@ from pg_graphrag.ground.errors import GraphRAGError, OutOfTimeError, is_interrup
 from pg_graphrag.ground.merged_order import FIRST, corpus_relevance, merged_order
 from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
-from pg_graphrag.search.nodes.links import Link, all_links, link_of
+from pg_graphrag.search.nodes.links import Link, all_links, link_of, load_searches
 from pg_graphrag.search.query.query import question
 from pg_graphrag.search.retrievers.relevance import check_known, judge
 from pg_graphrag.search.search import Call, notice_unindexed, parse, unranked_rows

@@ -169,8 +169,14 @@ def requests(place: Place | None, names: Iterable[str], elsewhere: Mapping[Place
     return [Request(place, rest)] * bool(rest) + [Request(other, tuple(part)) for other, part in elsewhere.items()]
 
 
-class LateError(Exception):
+class LateError(GraphRAGError):
     """A node did not answer in time."""
+
+    def __init__(self, place: Place | None, seconds: float) -> None:
+        hint = "Give node_timeout more seconds, or leave out its corpora."
+        super().__init__(
+            f"{_name(place)} did not answer: it took longer than {seconds:g} s", sqlstate="57014", hint=hint
+        )
 
 
 class Client(Protocol):
@@ -202,7 +208,7 @@ async def side_by_side_async(
     answers: dict[Request, T | Exception] = {}
     for request, task in tasks.items():
         if not task.done() or task.cancelled():
-            answers[request] = _late(seconds)
+            answers[request] = LateError(request.place, seconds)
         elif isinstance(error := task.exception(), Exception):
             answers[request] = error
         else:
@@ -247,7 +253,7 @@ def side_by_side(
                 late.add(request)
                 if (connection := clients[request]._own_connection) is not None:
                     threading.Thread(target=_cancel, args=(connection,), daemon=True).start()
-    return {request: _late(seconds) if request in late else answers[request] for request in calls}
+    return {request: LateError(request.place, seconds) if request in late else answers[request] for request in calls}
 
 
 def _cancel(connection: Any) -> None:
@@ -255,13 +261,9 @@ def _cancel(connection: Any) -> None:
         hosts.cancel(connection)
 
 
-def _late(seconds: float) -> LateError:
-    return LateError(f"it took longer than {seconds:g} s")
-
-
 # What a caller is told at once: a corpus that he named is not there, or is not for him.
 _OF_NAMES = (psycopg.errors.UndefinedObject, psycopg.errors.InsufficientPrivilege)
-_OF_NODES = (psycopg.Error, GraphRAGError, LateError)
+_OF_NODES = (psycopg.Error, GraphRAGError)
 
 
 @dataclass(frozen=True)
@@ -314,8 +316,10 @@ class Form:
                 if not has_nothing and (isinstance(answer, _OF_NAMES) or not isinstance(answer, _OF_NODES)):
                     raise answer
                 faults.append(answer)
+                late = isinstance(answer, LateError)
+                said = reason_of(answer) if late else f"{_name(place)} did not answer: {reason_of(answer)}"
                 for name in () if has_nothing else corpora:
-                    notes.setdefault(name, []).append(f"{_name(place)} did not answer: {reason_of(answer)}")
+                    notes.setdefault(name, []).append(said)
                 continue
             for name, reason in answer[0].explain.get("unanswered", {}).items() if answer else ():
                 notes.setdefault(name, []).append(reason)

@@ -87,6 +87,13 @@ def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
             raise UnknownError(row["name"])
 
 
+def elsewhere(connection: Connection, corpora: Sequence[str]) -> dict[nodes.Place, list[str]]:
+    """Return which other nodes have which of some corpora; their urls say how the server gets there."""
+    found = execute(connection, nodes.elsewhere(corpora))
+    places = {place._replace(url=nodes.url_at(connection.info, place)): names for place, names in found.items()}
+    return {place: names for place, names in places.items() if not nodes.is_same(connection.info, place.url)}
+
+
 def other_nodes(connection: Connection) -> list[str]:
     """Return how the server connects to the other nodes that the database knows."""
     urls = [nodes.url_at(connection.info, place) for place in execute(connection, nodes.others())]

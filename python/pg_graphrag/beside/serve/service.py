@@ -10,7 +10,7 @@ import psycopg
 from fastapi import Depends
 from starlette.requests import Request
 
-from pg_graphrag.beside.client import Answer, GraphRAG
+from pg_graphrag.beside.client import Answer, GraphRAG, Results, SearchResult, nodes
 from pg_graphrag.beside.client.nodes import MAX_STEPS
 from pg_graphrag.beside.serve import answers, reading
 from pg_graphrag.beside.serve.caller_database import Connection, Database
@@ -23,6 +23,10 @@ from pg_graphrag.ground.bounds import ALL
 from pg_graphrag.ground.errors import GraphRAGError
 
 T = TypeVar("T")
+# Of a role that there is not at a node, or that the role of the URL may not take on.
+_NO_ROLE = (psycopg.errors.InvalidParameterValue, psycopg.errors.InsufficientPrivilege)
+# Arguments of a search that are no options.
+_OF_CALL = ("mode", "filter", "low_level_keywords", "high_level_keywords", "top_k", "corpus_timeout")
 # How long another node may take to name its corpora.
 NODE_SECONDS = 2.0
 
@@ -82,7 +86,7 @@ class Service:
                 raise
             if isinstance(error, ElsewhereError):
                 self._node_of[corpus] = error.url
-        except (psycopg.errors.InvalidParameterValue, psycopg.errors.InsufficientPrivilege):
+        except _NO_ROLE:
             if call.has_begun or database is self.database:
                 raise
             # The node has no such role.
@@ -122,6 +126,47 @@ class Service:
             with self._following(name, database, checked, step):
                 return await run(database, checked)
         raise AssertionError("the last step returns or raises")
+
+    async def search(
+        self, caller: Caller, corpus: str | None, query: str, *, corpora: Sequence[str] | None, **arguments: Any
+    ) -> Results[SearchResult]:
+        """Return rows of a corpus, or of several, which the nodes that have them are asked for side by side."""
+        if corpora is None:
+            arguments.pop("corpus_timeout")
+            return await self.call(caller, corpus, lambda rag: rag.search(query, **arguments))
+        name, seconds = corpus or self.settings.corpus, self.settings.limits.seconds
+
+        def of_first(rag: GraphRAG, connection: Connection) -> Results[SearchResult] | dict[nodes.Place, list[str]]:
+            if places := reading.elsewhere(connection, corpora):
+                return places
+            reading.check_corpora(connection, [name for name in corpora if name != ALL])
+            return rag.search(query, corpora=corpora, **arguments)
+
+        found = await self.database.run(caller, name, of_first, seconds)
+        if not isinstance(found, dict):
+            return found
+        of_call = {key: arguments.pop(key) for key in _OF_CALL}
+        form = nodes.Form.of(of_call | {"options": arguments})
+        options = form.arguments.pop("options")
+
+        async def ask(request: nodes.Request) -> Results[SearchResult] | Exception:
+            database = self._node(request.place.url) if request.place else self.database
+            named = [name for name in request.corpora if name != ALL]
+            checked = _Checked(
+                named, lambda rag, _: rag.search(query, corpora=request.corpora, **form.arguments, **options)
+            )
+            try:
+                # Half of the time is left for the others where one does not answer.
+                return await database.run(caller, name, checked, seconds / 2)
+            except UnknownError:
+                raise
+            except (psycopg.Error, GraphRAGError) as error:
+                if checked.has_begun or not named or not isinstance(error, _NO_ROLE):
+                    return error
+                raise UnknownError(named[0]) from None
+
+        requests = nodes.requests(None, corpora, found)
+        return form.merged(dict(zip(requests, await asyncio.gather(*map(ask, requests)), strict=True)))
 
     async def corpora(self, caller: Caller) -> list[dict[str, Any]]:
         """Return [{name, bypass}] of the corpora that a caller sees, at all nodes that answer soon."""

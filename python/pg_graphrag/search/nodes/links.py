@@ -3,10 +3,13 @@
 It is read with the caller's rights: PostgreSQL shows a mapping's password to its role, while that has USAGE on the server.
 """
 
+import importlib
 import json
 from dataclasses import dataclass
+from functools import cache
 
 from pg_graphrag.server import OWNER, Database, Row
+from pg_graphrag.server.backend import loading
 from pg_graphrag.server.corpus.corpora import ElsewhereError
 
 # Of a node, and of who connects: what else they say is left to postgres_fdw.
@@ -62,6 +65,13 @@ class Link:
 
     def __repr__(self) -> str:
         return f"Link({self.node!r})"
+
+
+@cache
+def load_searches() -> None:
+    """Import what asks a node, once, and a client's library with it; most sessions need neither."""
+    with loading():
+        importlib.import_module("pg_graphrag.search.nodes.searches")
 
 
 def link_of(db: Database, elsewhere: ElsewhereError) -> Link:

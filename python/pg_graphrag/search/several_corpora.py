@@ -177,10 +177,8 @@ class _Others:
         links = all_links(self._db) if asks_all else []
         if not corpora and not links:
             return
-        from pg_graphrag.search.nodes.searches import (
-            Arguments,
-            OthersSearches,
-        )  # most sessions need no client's library
+        load_searches()
+        from pg_graphrag.search.nodes.searches import Arguments, OthersSearches
 
         call = self._call
         arguments = Arguments(call.text, call.mode, call.size, call.filter, call.low, call.high, call.options)

@@ -281,7 +281,8 @@ class Form:
     @classmethod
     def of(cls, arguments: dict[str, Any]) -> "Form":
         """Return the form of a search with these arguments. What they cannot be a database says."""
-        options, top_k = dict(arguments["options"]), arguments["top_k"]
+        # This client asks the others itself.
+        options, top_k = dict(arguments["options"]) | {"nodes": "here"}, arguments["top_k"]
         offset, minimum = options.get("offset"), options.get("min_relevance")
         if isinstance(offset, int) and not isinstance(offset, bool) and offset > 0:
             del options["offset"]

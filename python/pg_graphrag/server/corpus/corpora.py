@@ -114,8 +114,7 @@ def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
             "corpus cannot be null", sqlstate="22004", hint="Give a name; where it may be left out, “default” is meant."
         )
     if (place := placed(db, name)) is not None:
-        message = f'corpus "{name}" is at node "{place.node}"'
-        return GraphRAGError(message, sqlstate="42704", detail=place.url, hint=_ASK_THERE)
+        return ElsewhereError(name, place)
     rights = db.query(_RIGHTS)[0]
     condition = "true" if rights["sees_all"] else _SEEN if rights["sees_documents"] else "false"
     names = [row["name"] for row in db.query(_NAMES.format(condition=condition))]
@@ -134,6 +133,15 @@ class Placement(NamedTuple):
 
     node: str
     url: str
+
+
+class ElsewhereError(GraphRAGError):
+    """What is raised of a corpus that another node has: DETAIL is its url."""
+
+    def __init__(self, name: str, place: Placement) -> None:
+        message = f'corpus "{name}" is at node "{place.node}"'
+        super().__init__(message, sqlstate="42704", detail=place.url, hint=_ASK_THERE)
+        self.corpus, self.node = name, place.node
 
 
 def placed(db: Database, name: str) -> Placement | None:

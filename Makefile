@@ -4,7 +4,8 @@
 # make packages-lock  docker/packages.lock, from the server's root that `bin/graphrag-server prepare` builds of today's Debian
 # make pgxn       dist/pg_graphrag-VERSION.zip: what PGXN takes, for `make install` through PGXS without a checkout
 # make sbom       dist/pg_graphrag-VERSION.cdx.json: what we carry, with hashes and licences, as CycloneDX
-# make dist       these, the Python package as wheel and sdist, and SHA256SUMS: twice the same bytes
+# make deb        dist/*.deb: Debian's packages, in a root of their own (extension/packaging/make-deb)
+# make dist       pgxn and sbom, the Python package as wheel and sdist, and SHA256SUMS: twice the same bytes
 VERSION := $(shell sed -n 's/^__version__ *= *"\(.*\)"/\1/p' python/pg_graphrag/__init__.py)
 NAME = pg_graphrag-$(VERSION)
 BUNDLE = build/bundle/$(NAME)
@@ -19,7 +20,7 @@ VENV := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pg_graphrag/tools-$(shell sed -n 
 TOOLS = $(VENV)/bin/python
 PAGES = README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs bench
 
-.PHONY: test docs reference packages-lock pgxn sbom dist
+.PHONY: test docs reference packages-lock pgxn sbom dist deb
 test:
 	./test
 
@@ -81,3 +82,6 @@ dist: pgxn sbom $(VENV)/complete
 	umask 022 && $(TOOLS) -m build --no-isolation --wheel --outdir $(DIST) $(SDIST)
 	$(VENV)/bin/twine check --strict $(DIST)/$(NAME)*.tar.gz $(DIST)/$(NAME)-py3-none-any.whl
 	cd $(DIST) && sha256sum $(NAME).zip $(NAME).cdx.json $(NAME).tar.gz $(NAME)-py3-none-any.whl > SHA256SUMS
+
+deb: pgxn sbom
+	extension/packaging/make-deb $(BUNDLE) $(DIST)/$(NAME).cdx.json $(DIST)

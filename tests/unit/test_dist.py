@@ -71,12 +71,10 @@ def test_another_build_elsewhere_has_the_same_bytes(dist: Path, tmp_path: Path) 
 def test_the_wheel_has_the_package_with_what_builds_make_and_nothing_else(dist: Path) -> None:
     with zipfile.ZipFile(dist / f"{NAME}-py3-none-any.whl") as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    tracked = subprocess.run(["git", "ls-files", "python"], cwd=PROJECT, capture_output=True, text=True).stdout.split()
-    made = {f"pg_graphrag/beside/process/plain/{name}" for name in ("schema.sql", "catalog.json")}
-    made |= {"pg_graphrag/beside/client/blocking.py"}
-    expected = {name.removeprefix("python/") for name in tracked} | made
-    assert expected - names == set()
-    assert {name for name in names - expected if "process/plain/" not in name} == set()
+    here = {path.relative_to(PROJECT / "python").as_posix() for path in (PROJECT / "python").rglob("*") if path.is_file()}
+    made = {f"pg_graphrag/beside/{name}" for name in ("process/plain/schema.sql", "client/blocking.py")}
+    assert names == {name for name in here if "__pycache__" not in name and ".egg-info" not in name}
+    assert made <= names
     with tarfile.open(dist / f"{NAME}.tar.gz") as sdist:
         inside = {name.removeprefix(f"{NAME}/python/") for name in sdist.getnames()}
     assert names - inside == set()

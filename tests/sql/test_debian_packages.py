@@ -33,8 +33,8 @@ def test_a_service_has_a_user_and_an_example_of_its_own_and_no_rights(service: s
 
 
 def make_deb(folder: Path, revision: int) -> None:
-    environment = {**os.environ, "GRAPHRAG_REVISION": str(revision), "GRAPHRAG_POSTGRES": POSTGRES}
-    subprocess.run(["make", "-s", "deb", f"DIST={folder}"], cwd=PROJECT, check=True, env=environment)
+    settings = {"GRAPHRAG_REVISION": str(revision), "GRAPHRAG_POSTGRES": POSTGRES, "GRAPHRAG_COMPRESSOR": "gzip"}
+    subprocess.run(["make", "-s", "deb", f"DIST={folder}"], cwd=PROJECT, check=True, env={**os.environ, **settings})
 
 
 def inside(root: Path, *command: str, stdin: str = "") -> str:
@@ -76,7 +76,9 @@ def test_the_packages_are_installed_used_upgraded_and_purged(root: Path) -> None
         use(root)
         upgrade(root)
     finally:
-        inside(root, "pg_ctlcluster", POSTGRES, "main", "stop", "-m", "immediate")
+        # pg_ctlcluster looks into /proc.
+        stop = f"/usr/lib/postgresql/{POSTGRES}/bin/pg_ctl stop -m immediate -D /var/lib/postgresql/{POSTGRES}/main"
+        inside(root, "runuser", "-u", "postgres", "--", *stop.split())
     purge(root)
 
 

@@ -71,7 +71,9 @@ def test_another_build_elsewhere_has_the_same_bytes(dist: Path, tmp_path: Path) 
 def test_the_wheel_has_the_package_with_what_builds_make_and_nothing_else(dist: Path) -> None:
     with zipfile.ZipFile(dist / f"{NAME}-py3-none-any.whl") as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    here = {path.relative_to(PROJECT / "python").as_posix() for path in (PROJECT / "python").rglob("*") if path.is_file()}
+    here = {
+        path.relative_to(PROJECT / "python").as_posix() for path in (PROJECT / "python").rglob("*") if path.is_file()
+    }
     made = {f"pg_graphrag/beside/{name}" for name in ("process/plain/schema.sql", "client/blocking.py")}
     assert names == {name for name in here if "__pycache__" not in name and ".egg-info" not in name}
     assert made <= names

@@ -65,6 +65,7 @@ _PERSON, _OTHER_PERSON, _MACHINE = "'Arno Zeller 3'", "'Arno Zeller 4'", "'RZ-7K
 
 # By name, the arguments of one call or more, at least one for each signature.
 ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "add_node": ("'there', 'postgresql://there.example:5432/app'",),
     "alter_corpus": ("""'shop', '{"query_log": true}'""",),
     "attach_entities": ("'shop.spares', 'shop', '{id}', 'name'",),
     "attach_relationships": ("'shop.machines', 'shop', 'was moved to', '{moved_to}', 'shop.plants'",),
@@ -86,6 +87,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "delete_relationship": ("'Arno Zeller 1', 'Arno Zeller 2', 'shop'",),
     "detach_table": ("'shop.machines', 'shop'",),
     "drop_corpus": ("'shop'",),
+    "drop_node": ("'surface'",),
     "drop_provider": ("'idle'",),
     "edit_entity": (f"{_PERSON}, 'shop', description => 'He repairs.'",),
     "edit_relationship": ("'Arno Zeller 1', 'Arno Zeller 2', 'shop', description => 'He works there.'",),
@@ -126,6 +128,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
         f"""{_MACHINE}, '{{"team": 0}}'::jsonb, 2, 'shop'""",
     ),
     "optimize": ("'shop'",),
+    "place_corpus": ("'elsewhere', 'surface'",),
     "process_jobs": ("",),
     "protect": ("'letters', 'source_key IS NOT NULL'",),
     "prune": ("'shop'",),
@@ -199,6 +202,8 @@ PAGES: dict[str, Callable[[Connection], object]] = {
     "reading.corpora": reading.corpora,
     "reading.check_corpora": lambda connection: reading.check_corpora(connection, [CORPUS]),
     "reading.status": lambda connection: reading.status(GraphRAG(connection, CORPUS), connection),
+    "reading.elsewhere": lambda connection: reading.elsewhere(connection, [CORPUS]),
+    "reading.other_nodes": reading.other_nodes,
     "reading.documents": lambda connection: reading.documents(connection, CORPUS, None, 0, 50),
     "reading.documents with a text": lambda connection: reading.documents(connection, CORPUS, "Ticket", 0, 50),
     "reading.document": lambda connection: reading.document(
@@ -425,6 +430,7 @@ _REST = (
     " SELECT c.id, 'role ' || n % 3, 'Why did pump ' || n || ' leak?', 'good', ARRAY['ticket/' || n]"
     "   FROM graphrag.corpora c, generate_series(1, {size}) n WHERE c.name = 'shop'",
     "SELECT graphrag.set_provider(name, 'openai', 'http://127.0.0.1:9/v1') FROM unnest(ARRAY['surface', 'idle']) name",
+    "SELECT graphrag.add_node('surface', 'postgresql://surface.example/app')",
     """SELECT graphrag.alter_corpus('shop', '{"llm": {"roles": {"answer": {"provider": "surface", "model": "small"}}}}')""",
     "SELECT graphrag.retract('shop', 'ticket/' || n, 'It was wrong.') FROM generate_series(3, {size}, 50) n",
     "UPDATE graphrag.documents SET content = content || ' So it was.' WHERE corpus = 'letters'",

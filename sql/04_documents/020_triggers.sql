@@ -39,9 +39,8 @@ BEGIN
             SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus;
         END IF;
         IF NEW.corpus_id IS NULL THEN
-            IF NEW.corpus IS DISTINCT FROM 'default' THEN
-                RAISE EXCEPTION 'corpus "%" does not exist', NEW.corpus
-                    USING ERRCODE = 'undefined_object', HINT = format('Create it with SELECT graphrag.create_corpus(%L);', NEW.corpus);
+            IF NEW.corpus IS DISTINCT FROM 'default' OR (SELECT p.node FROM graphrag._placed(NEW.corpus) p) IS NOT NULL THEN
+                PERFORM graphrag._unknown_corpus(NEW.corpus, format('Create it with SELECT graphrag.create_corpus(%L);', NEW.corpus));
             END IF;
             NEW.corpus_id := graphrag._default_corpus();
         END IF;
@@ -102,9 +101,12 @@ BEGIN
         END IF;
         NEW.corpus_id := OLD.corpus_id;
         NEW.indexed_hash := CASE WHEN NEW.retracted_at IS NULL THEN OLD.indexed_hash END;
-        NEW.indexed_at := OLD.indexed_at;
-        NEW.status := OLD.status;
-        NEW.error := OLD.error;
+        -- As above.
+        NEW.indexed_at := CASE WHEN NEW.retracted_at IS NULL AND (NEW.content_hash, NEW.source_key) = (OLD.content_hash, OLD.source_key) THEN OLD.indexed_at END;
+        NEW.status := CASE WHEN NEW.retracted_at IS NOT NULL THEN 'retracted'
+                           WHEN NEW.indexed_at IS NULL AND (OLD.status IN ('indexed', 'retracted') OR NEW.content_hash <> OLD.content_hash) THEN 'pending'
+                           ELSE OLD.status END;
+        NEW.error := CASE WHEN NEW.status = OLD.status THEN OLD.error END;
         RETURN NEW;
     END IF;
     SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus;
@@ -121,6 +123,40 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION graphrag._documents_replicated() IS 'Trigger of documents that replication applies: corpus, hash, and what is indexed here';
+
+-- What the triggers of statements do, for rows that replication applies: it fires none of those but for TRUNCATE.
+-- SECURITY DEFINER: who applies rows may not write the queue.
+CREATE FUNCTION graphrag._documents_applied() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    is_due boolean;
+BEGIN
+    IF TG_OP <> 'INSERT' THEN
+        INSERT INTO graphrag._document_counts (corpus_id, status, is_searchable, count)
+        VALUES (OLD.corpus_id, OLD.status, coalesce(OLD.indexed_hash = OLD.content_hash, false), -1);
+    END IF;
+    IF TG_OP = 'DELETE' THEN
+        PERFORM graphrag._void_documents(ARRAY[OLD.id]);
+        RETURN NULL;
+    END IF;
+    INSERT INTO graphrag._document_counts (corpus_id, status, is_searchable, count)
+    VALUES (NEW.corpus_id, NEW.status, coalesce(NEW.indexed_hash = NEW.content_hash, false), 1);
+    is_due := NEW.indexed_at IS NULL AND NEW.retracted_at IS NULL;
+    IF TG_OP = 'UPDATE' THEN
+        is_due := is_due AND (OLD.indexed_at IS NOT NULL OR OLD.retracted_at IS NOT NULL
+                              OR (NEW.content_hash, NEW.source_key) <> (OLD.content_hash, OLD.source_key));
+        IF NEW.retracted_at IS NOT NULL AND OLD.retracted_at IS NULL THEN
+            PERFORM graphrag._requeue_jobs('remove', ARRAY[NEW.corpus_id], ARRAY[NEW.id]);
+        END IF;
+    END IF;
+    IF is_due THEN
+        PERFORM graphrag._requeue_jobs('index', ARRAY[NEW.corpus_id], ARRAY[NEW.id]);
+    END IF;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION graphrag._documents_applied() IS 'Trigger of documents that replication applies: queues and counts them';
 
 CREATE FUNCTION graphrag._default_corpus() RETURNS int
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -179,17 +215,23 @@ COMMENT ON FUNCTION graphrag._documents_updated() IS 'Trigger of documents: queu
 
 -- Of what was never indexed there is nothing to remove, and no search has to look past it: what waits for it is void. A worker that
 -- writes a document has locked it, so this comes after what that has written.
-CREATE FUNCTION graphrag._documents_deleted() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+CREATE FUNCTION graphrag._void_documents(ids bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
-DECLARE
-    ids bigint[] := (SELECT array_agg(d.id) FROM deleted d);
 BEGIN
     DELETE FROM graphrag.jobs j WHERE j.chunks IS NULL AND j.document_id = ANY (ids);
     DELETE FROM graphrag.imported_extractions i WHERE i.document_id = ANY (ids);
     DELETE FROM graphrag.pictures p WHERE p.document_id = ANY (ids);
     PERFORM graphrag._requeue_jobs('remove', array_agg(c.corpus_id), array_agg(c.document_id))
        FROM (SELECT DISTINCT k.corpus_id, k.document_id FROM graphrag.chunks k WHERE k.document_id = ANY (ids)) c;
+END
+$$;
+
+CREATE FUNCTION graphrag._documents_deleted() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM graphrag._void_documents((SELECT array_agg(d.id) FROM deleted d));
     RETURN NULL;
 END
 $$;
@@ -215,6 +257,9 @@ CREATE TRIGGER documents_before BEFORE INSERT OR UPDATE ON graphrag.documents
 CREATE TRIGGER documents_replicated BEFORE INSERT OR UPDATE ON graphrag.documents
     FOR EACH ROW EXECUTE FUNCTION graphrag._documents_replicated();
 ALTER TABLE graphrag.documents ENABLE REPLICA TRIGGER documents_replicated;
+CREATE TRIGGER documents_applied AFTER INSERT OR UPDATE OR DELETE ON graphrag.documents
+    FOR EACH ROW EXECUTE FUNCTION graphrag._documents_applied();
+ALTER TABLE graphrag.documents ENABLE REPLICA TRIGGER documents_applied;
 CREATE TRIGGER documents_inserted AFTER INSERT ON graphrag.documents REFERENCING NEW TABLE AS inserted
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._documents_inserted();
 CREATE TRIGGER documents_updated AFTER UPDATE ON graphrag.documents REFERENCING OLD TABLE AS updated_old NEW TABLE AS updated_new
@@ -223,3 +268,4 @@ CREATE TRIGGER documents_deleted AFTER DELETE ON graphrag.documents REFERENCING 
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._documents_deleted();
 CREATE TRIGGER documents_truncated AFTER TRUNCATE ON graphrag.documents
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._documents_truncated();
+ALTER TABLE graphrag.documents ENABLE ALWAYS TRIGGER documents_truncated;

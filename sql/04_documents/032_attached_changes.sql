@@ -96,6 +96,10 @@ DECLARE
     keys text;
     again text;
 BEGIN
+    -- That of rows is for replication (_set_attached_firing).
+    IF starts_with(trigger, '_') THEN
+        RETURN '{}';
+    END IF;
     -- The table has changed hands, and is not for this owner to read any more; or the function has (REASSIGN OWNED), with settings of
     -- whoever had it. Workers compare the table, or its new owner does.
     IF (SELECT c.relowner FROM pg_class c WHERE c.oid = relation) <> reader OR NOT graphrag_attached._is_as_made(attached_id) THEN
@@ -229,7 +233,7 @@ $$;
 -- where nothing can be recorded (_not_followed).
 -- The settings make text of dates, numbers and names the same in every session; of a table whose policies hide rows even from its
 -- owner, row_security = off makes an error. With quote_all_identifiers PostgreSQL would write its search_path otherwise.
-CREATE FUNCTION graphrag._make_attached_function(attached_id int, relation oid) RETURNS void
+CREATE FUNCTION graphrag._make_attached_function(attached_id int, relation oid, is_made_again boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
 AS $$
 DECLARE
@@ -237,33 +241,12 @@ DECLARE
     owner name := (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = relation);
 BEGIN
     PERFORM graphrag._check_may_act_for(owner);
-    EXECUTE format($create$
-CREATE OR REPLACE FUNCTION %1$s RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET row_security = off
-SET datestyle = 'ISO, YMD' SET timezone = 'UTC' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex'
-SET quote_all_identifiers = off
-AS $body$
-DECLARE
-    statement text;
-    hint text;
-BEGIN
-    FOREACH statement IN ARRAY graphrag_attached._changed_sql(%2$s, graphrag_attached._attached_above(%2$s, TG_RELID), TG_OP, TG_NAME) LOOP
-        EXECUTE statement;
-    END LOOP;
-    RETURN NULL;
-EXCEPTION
-    WHEN deadlock_detected OR lock_not_available THEN
-        RAISE;
-    WHEN OTHERS THEN
-        GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-        PERFORM graphrag_attached._not_followed(%2$s, graphrag_attached._attached_above(%2$s, TG_RELID), SQLSTATE, SQLERRM, hint);
-        RETURN NULL;
-END
-$body$
-$create$, name, attached_id);
-    -- Made by an update of the extension, it would be its member, and not be dumped.
-    IF EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = name::regprocedure AND d.deptype = 'e') THEN
+    EXECUTE format('CREATE OR REPLACE FUNCTION %s RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER'
+                   ' SET search_path = pg_catalog, pg_temp SET row_security = off'
+                   ' SET datestyle = ''ISO, YMD'' SET timezone = ''UTC'' SET intervalstyle = ''postgres'' SET extra_float_digits = 1 SET bytea_output = ''hex'''
+                   ' SET quote_all_identifiers = off AS %L', name, graphrag_attached._body(attached_id));
+    -- Made by an update of the extension, it would be its member, and not be dumped. What is no member an update may not replace.
+    IF NOT is_made_again AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = name::regprocedure AND d.deptype = 'e') THEN
         EXECUTE format('ALTER EXTENSION pg_graphrag DROP FUNCTION %s', name);
     END IF;
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', name);
@@ -300,23 +283,26 @@ BEGIN
     FOR source IN
         SELECT c.oid FROM pg_class c
          WHERE c.oid = ANY (tables) AND (c.oid = relation OR c.relispartition AND c.relkind IN ('r', 'p'))
-           AND (SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgfoid = changed) < 4
+           AND (SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgfoid = changed) < 5
          ORDER BY c.oid <> relation, c.oid
     LOOP
         PERFORM graphrag._check_may_act_for(pg_get_userbyid(c.relowner)) FROM pg_class c WHERE c.oid = source;
         name := graphrag._lock_attached(source, 'SHARE ROW EXCLUSIVE');
         -- Nobody writes it now. A partition that is empty on disk, and had none of them, is new.
-        missed := missed OR source = relation OR pg_relation_size(source) > 0 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = source AND t.tgfoid = changed);
+        missed := missed OR source = relation OR pg_relation_size(source) > 0 OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = source AND t.tgfoid = changed AND t.tgparentid = 0);
         FOR event IN
-            SELECT format('graphrag_%s_%s', attached_id, lower(v.name)) AS trigger, v.*
-              FROM (VALUES ('INSERT', 'REFERENCING NEW TABLE AS inserted'),
-                           ('UPDATE', 'REFERENCING OLD TABLE AS updated_old NEW TABLE AS updated_new'),
-                           ('DELETE', 'REFERENCING OLD TABLE AS deleted'),
-                           ('TRUNCATE', '')) v (name, rows)
+            SELECT CASE v.level WHEN 'ROW' THEN format('_graphrag_%s_replicated', attached_id) ELSE format('graphrag_%s_%s', attached_id, lower(v.name)) END
+                       AS trigger, v.*
+              FROM (VALUES ('INSERT', 'REFERENCING NEW TABLE AS inserted', 'STATEMENT'),
+                           ('UPDATE', 'REFERENCING OLD TABLE AS updated_old NEW TABLE AS updated_new', 'STATEMENT'),
+                           ('DELETE', 'REFERENCING OLD TABLE AS deleted', 'STATEMENT'),
+                           ('TRUNCATE', '', 'STATEMENT'),
+                           -- Partitions have it of the table above them. It comes before triggers of the application that change the row again.
+                           ('INSERT OR UPDATE OR DELETE', '', 'ROW')) v (name, rows, level)
         LOOP
             CONTINUE WHEN EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = source AND t.tgfoid = changed AND t.tgname = event.trigger);
-            EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH STATEMENT EXECUTE FUNCTION graphrag_attached._changed_%s()',
-                           event.trigger, event.name, name, event.rows, attached_id);
+            EXECUTE format('CREATE TRIGGER %I AFTER %s ON %s %s FOR EACH %s EXECUTE FUNCTION graphrag_attached._changed_%s()',
+                           event.trigger, event.name, name, event.rows, event.level, attached_id);
             IF EXISTS (SELECT FROM pg_extension x WHERE x.extname = 'pg_graphrag') THEN
                 EXECUTE format('ALTER TRIGGER %I ON %s DEPENDS ON EXTENSION pg_graphrag', event.trigger, name);
             END IF;
@@ -329,7 +315,38 @@ BEGIN
         name := graphrag._lock_attached(event.source, 'ACCESS EXCLUSIVE');
         EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', event.trigger, name);
     END LOOP;
+    PERFORM graphrag._set_attached_firing(attached_id, tables);
     RETURN missed;
+END
+$$;
+
+-- When the triggers of an attachment fire: those of statements where sessions write, that of rows where replication does, which fires none of
+-- statements but of TRUNCATE. So no row is followed twice. pg_restore --disable-triggers and ENABLE TRIGGER leave all firing where sessions write.
+CREATE FUNCTION graphrag._set_attached_firing(attached_id int, tables oid[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    -- Our own event trigger need not look at it.
+    silences boolean := current_setting('event_triggers', true) = 'on' AND (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user);
+    odd record;
+BEGIN
+    FOR odd IN
+        SELECT t.tgrelid AS source, t.tgname AS trigger, w.firing
+          FROM pg_trigger t
+          JOIN (VALUES (format('_graphrag_%s_replicated', attached_id), 'REPLICA'),
+                       (format('graphrag_%s_truncate', attached_id), 'ALWAYS')) w (name, firing) ON w.name = t.tgname
+         WHERE t.tgfoid = to_regprocedure(format('graphrag_attached._changed_%s()', attached_id)) AND t.tgrelid = ANY (tables)
+           AND t.tgparentid = 0 AND t.tgenabled = 'O'
+         ORDER BY t.tgrelid, t.tgname
+    LOOP
+        IF silences THEN
+            PERFORM set_config('event_triggers', 'off', true);
+        END IF;
+        EXECUTE format('ALTER TABLE %s ENABLE %s TRIGGER %I', graphrag._lock_attached(odd.source, 'SHARE ROW EXCLUSIVE'), odd.firing, odd.trigger);
+        IF silences THEN
+            PERFORM set_config('event_triggers', 'on', true);
+        END IF;
+    END LOOP;
 END
 $$;
 
@@ -345,12 +362,14 @@ BEGIN
         SELECT t.tgname AS trigger, t.tgrelid AS source
           FROM pg_trigger t
           JOIN pg_proc p ON p.oid = t.tgfoid AND p.pronamespace = 'graphrag_attached'::regnamespace
-         WHERE t.tgrelid = ANY (relation || graphrag_attached._under(relation)) AND p.proname ~ '^_changed_[0-9]+$'
+         WHERE t.tgrelid = ANY (relation || graphrag_attached._under(relation)) AND t.tgparentid = 0 AND p.proname ~ '^_changed_[0-9]+$'
            AND NOT EXISTS (SELECT FROM graphrag._attached_tables a WHERE p.proname = '_changed_' || a.id)
     LOOP
         EXECUTE format('DROP TRIGGER %I ON %s', left_behind.trigger, graphrag._lock_attached(left_behind.source, 'ACCESS EXCLUSIVE'));
     END LOOP;
-    PERFORM graphrag._make_attached_function(attached_id, relation);
+    PERFORM graphrag._make_attached_function(attached_id, relation, is_made_again => true);
     PERFORM graphrag._follow_partitions(attached_id, relation);
+    -- Again: by its triggers the table is known, and by the table what its rows are.
+    PERFORM graphrag._make_attached_function(attached_id, relation);
 END
 $$;

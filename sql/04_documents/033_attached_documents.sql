@@ -62,6 +62,26 @@ BEGIN
 END
 $$;
 
+-- Deletes documents of an attachment by their keys; returns how many there were.
+CREATE FUNCTION graphrag._delete_attached(attached_id int, corpus text, source_keys text[]) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    removed bigint;
+BEGIN
+    DELETE FROM graphrag.documents d
+     WHERE d.id = ANY (ARRAY(SELECT x.id
+                               FROM unnest(_delete_attached.source_keys) u (source_key)
+                              CROSS JOIN LATERAL (SELECT k.id FROM graphrag.documents k
+                                                   WHERE k.corpus = _delete_attached.corpus AND k.source_key = u.source_key
+                                                     AND k.attached_id IS NOT DISTINCT FROM _delete_attached.attached_id OFFSET 0) x))
+       AND d.attached_id IS NOT DISTINCT FROM _delete_attached.attached_id;
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
+END
+$$;
+
 -- The keys of a handover that are to be gone on with. LATERAL and OFFSET 0 find each document by its key: statistics of a table that was
 -- empty a moment ago would have each key compared with all documents. Not "=" for attached_id: the only index to use is that of the key.
 -- Of compare: those whose document is not there or says something else;
@@ -230,7 +250,6 @@ DECLARE
     t record;
     corpus_name text;
     is_older boolean := current_setting('transaction_isolation') IN ('repeatable read', 'serializable');
-    removed bigint;
     missed boolean := false;
 BEGIN
     IF NEW.action = 'fault' THEN
@@ -265,19 +284,16 @@ BEGIN
     CASE NEW.action
         WHEN 'write' THEN
             PERFORM graphrag._write_attached(NEW, corpus_name);
-        WHEN 'delete' THEN
-            WITH gone AS (
-                DELETE FROM graphrag.documents d
-                 WHERE d.id = ANY (ARRAY(SELECT x.id
-                                           FROM unnest(NEW.source_keys) u (source_key)
-                                          CROSS JOIN LATERAL (SELECT k.id FROM graphrag.documents k
-                                                               WHERE k.corpus = corpus_name AND k.source_key = u.source_key
-                                                                 AND k.attached_id IS NOT DISTINCT FROM attached.id OFFSET 0) x))
-                   AND d.attached_id IS NOT DISTINCT FROM attached.id
-                RETURNING d.id
-            ) SELECT count(*) INTO removed FROM gone;
-            missed := removed < cardinality(NEW.source_keys);
+            PERFORM graphrag._supersede_replicated(attached.id, NEW.source_keys);
+        -- orphans: of a pass. A row of such a key may have come by replication since.
+        WHEN 'delete', 'orphans' THEN
+            missed := graphrag._delete_attached(attached.id, corpus_name, NEW.source_keys) < cardinality(NEW.source_keys);
+            IF NEW.action = 'delete' THEN
+                PERFORM graphrag._supersede_replicated(attached.id, NEW.source_keys);
+            END IF;
         WHEN 'truncate' THEN
+            DELETE FROM graphrag_attached._replicated r
+             WHERE r.attached_id = attached.id AND r.source_key NOT IN (SELECT u.source_key FROM unnest(NEW.source_keys) u (source_key));
             -- Of a partition the keys of all others are handed over. Not "<> ALL": a generic plan would compare each document with each key.
             DELETE FROM graphrag.documents d
              WHERE d.attached_id = attached.id AND d.source_key NOT IN (SELECT u.source_key FROM unnest(NEW.source_keys) u (source_key));

@@ -26,7 +26,7 @@ BEGIN
     END IF;
     SELECT min(t.tgrelid::regclass::text) INTO other
       FROM pg_trigger t
-     WHERE t.tgrelid = ANY (tables) AND t.tgenabled IN ('D', 'R')
+     WHERE t.tgrelid = ANY (tables) AND (t.tgenabled = 'D' OR t.tgenabled = 'R' AND NOT starts_with(t.tgname, '_'))
        AND t.tgfoid = to_regprocedure(format('graphrag_attached._changed_%s()', attached_id));
     IF other IS NOT NULL THEN
         RETURN ARRAY['55000', format('triggers of table %s are disabled', other), format('ALTER TABLE %s ENABLE TRIGGER USER.', other)];
@@ -142,16 +142,21 @@ DECLARE
     has_unfollowed boolean;
     hint text;
 BEGIN
+    PERFORM graphrag._queue_jobs('attach', ARRAY[a.corpus_id], payload => w.payload)
+       FROM graphrag._attached_tables a
+      CROSS JOIN LATERAL (SELECT jsonb_build_object('attached', a.id, 'replicated', true) AS payload) w
+      WHERE EXISTS (SELECT FROM graphrag_attached._replicated r WHERE r.attached_id = a.id)
+        AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = a.corpus_id AND j.kind = 'attach' AND j.payload @> w.payload);
     FOR attached IN
         SELECT a.id, v.relation, v.id IS NULL AS is_gone, p.proowner <> v.owner OR NOT graphrag_attached._is_as_made(a.id) AS is_changed,
-               d.is_dropped, graphrag_attached._defect(v) AS defect, j.id AS job, j.last_error, j.is_waiting, j.is_dead,
+               d.is_dropped, p.prosrc <> graphrag_attached._body(a.id) AS is_other, graphrag_attached._defect(v) AS defect, j.id AS job, j.last_error, j.is_waiting, j.is_dead,
                CASE WHEN d.is_dropped THEN graphrag._dropped_waits(a) ELSE graphrag._attached_waits(v) END AS waits
           FROM graphrag._attached_tables a
           LEFT JOIN graphrag_attached._attachments v ON v.id = a.id
           LEFT JOIN pg_proc p ON p.proname = '_changed_' || a.id AND p.pronamespace = 'graphrag_attached'::regnamespace
          CROSS JOIN LATERAL (SELECT graphrag._is_dropped(a) AS is_dropped) d
           LEFT JOIN LATERAL (SELECT x.id, x.last_error, x.next_attempt_at = 'infinity' AS is_waiting, x.state = 'failed' AS is_dead FROM graphrag.jobs x
-                              WHERE x.kind = 'attach' AND (x.payload ->> 'attached')::int = a.id
+                              WHERE x.kind = 'attach' AND (x.payload ->> 'attached')::int = a.id AND NOT x.payload ? 'replicated'
                               ORDER BY x.state = 'failed', x.next_attempt_at LIMIT 1) j ON true
          ORDER BY a.id
     LOOP
@@ -161,7 +166,7 @@ BEGIN
             IF NOT attached.is_gone THEN
                 PERFORM graphrag._see_attached(attached.id);
             END IF;
-            IF attached.is_changed THEN
+            IF attached.is_changed OR attached.is_other AND NOT attached.is_gone THEN
                 PERFORM graphrag._make_attached_function(attached.id, attached.relation);
             END IF;
             has_unfollowed := NOT attached.is_gone AND graphrag._follow_partitions(attached.id, attached.relation);
@@ -210,6 +215,7 @@ BEGIN
         DELETE FROM graphrag._attached_tables x WHERE x.id = attached_id;
         DELETE FROM graphrag._attached_seen x WHERE x.attached_id = _remove_dropped.attached_id;
         DELETE FROM graphrag._attached_faults x WHERE x.attached_id = _remove_dropped.attached_id;
+        DELETE FROM graphrag_attached._replicated x WHERE x.attached_id = _remove_dropped.attached_id;
         EXECUTE format('DROP FUNCTION IF EXISTS graphrag_attached._changed_%s() CASCADE', attached_id);
         PERFORM graphrag._settle_references(a.corpus_id);
         RETURN true;
@@ -363,7 +369,7 @@ BEGIN
         left_over := cardinality(locked) < cardinality(orphans);
         EXECUTE judged INTO orphans USING locked;
         INSERT INTO graphrag_attached._handover (action, attached_id, relation, source_keys)
-        VALUES ('delete', a.id, a.relation, coalesce(orphans, '{}'));
+        VALUES ('orphans', a.id, a.relation, coalesce(orphans, '{}'));
     END IF;
 END
 $$;

@@ -28,7 +28,7 @@ BEGIN
         name := graphrag._lock_attached(source, 'ACCESS EXCLUSIVE');
         FOR trigger IN
             SELECT t.tgname FROM pg_trigger t
-             WHERE t.tgrelid = source AND t.tgfoid = to_regprocedure(changed)
+             WHERE t.tgrelid = source AND t.tgparentid = 0 AND t.tgfoid = to_regprocedure(changed)
         LOOP
             EXECUTE format('DROP TRIGGER %I ON %s', trigger, name);
         END LOOP;
@@ -38,6 +38,7 @@ BEGIN
     DELETE FROM graphrag._attached_tables a WHERE a.id = attached_id;
     DELETE FROM graphrag._attached_seen x WHERE x.attached_id = _detach.attached_id;
     DELETE FROM graphrag._attached_faults x WHERE x.attached_id = _detach.attached_id;
+    DELETE FROM graphrag_attached._replicated x WHERE x.attached_id = _detach.attached_id;
     DELETE FROM graphrag.jobs j WHERE j.kind = 'attach' AND (j.payload ->> 'attached')::int = attached_id;
     IF NOT keeps THEN
         DELETE FROM graphrag.documents d WHERE d.attached_id = _detach.attached_id;

@@ -50,8 +50,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = corpus) THEN
-        RAISE EXCEPTION 'corpus "%" does not exist', coalesce(corpus, 'null')
-            USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists the corpora.';
+        PERFORM graphrag._unknown_corpus(corpus);
     END IF;
     RAISE EXCEPTION 'corpus "%" has no document "%"', corpus, coalesce(source_key, 'null')
         USING ERRCODE = 'no_data_found', HINT = 'SELECT source_key FROM graphrag.documents lists those that you may see.';

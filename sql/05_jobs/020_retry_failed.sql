@@ -5,8 +5,7 @@ DECLARE
     retried bigint;
 BEGIN
     IF corpus IS NOT NULL AND NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = retry_failed.corpus) THEN
-        RAISE EXCEPTION 'corpus "%" does not exist', corpus
-            USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists them.';
+        PERFORM graphrag._unknown_corpus(corpus);
     END IF;
     -- Documents before their pictures: lock_tables.sql.
     PERFORM FROM graphrag.documents d

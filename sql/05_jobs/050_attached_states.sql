@@ -7,9 +7,9 @@ SELECT a.id, c.name AS corpus, a.relation, v.owner, pg_catalog.format('%I.%I', a
             WHEN f.at IS NOT NULL AND NOT f.needs_pass AND j.id IS NULL THEN 'broken'
             WHEN j.has_failed THEN 'failing'
             WHEN j.last_error IS NOT NULL THEN 'waiting'
-            WHEN f.at IS NOT NULL OR j.id IS NOT NULL THEN 'behind'
+            WHEN f.at IS NOT NULL OR j.id IS NOT NULL OR r.at IS NOT NULL THEN 'behind'
             ELSE 'current' END AS state,
-       least(f.at, j.created_at) AS behind_since,
+       least(f.at, j.created_at, r.at) AS behind_since,
        CASE WHEN d.is_dropped OR v.id IS NULL THEN NULL ELSE coalesce(e.defect[1], f.error_code) END AS error_code,
        CASE WHEN d.is_dropped THEN 'the table was dropped, and its documents are still there'
             WHEN v.id IS NULL THEN 'the table is not there, or has no trigger of ours; its documents are still served'
@@ -42,7 +42,9 @@ SELECT a.id, c.name AS corpus, a.relation, v.owner, pg_catalog.format('%I.%I', a
        -- What waits for somebody has a last error, too.
        SELECT x.id, x.created_at, x.last_error, x.errors > 0 AND x.last_error IS NOT NULL AS has_failed FROM graphrag.jobs x
         WHERE x.corpus_id = a.corpus_id AND x.kind = 'attach' AND (x.payload ->> 'attached')::int = a.id
-        ORDER BY x.state = 'failed', x.next_attempt_at LIMIT 1) j ON true;
+        ORDER BY x.state = 'failed', x.next_attempt_at LIMIT 1) j ON true
+  LEFT JOIN LATERAL (
+       SELECT x.at FROM graphrag_attached._replicated x WHERE x.attached_id = a.id ORDER BY x.id LIMIT 1) r ON true;
 COMMENT ON VIEW graphrag._attached_states IS 'What attached_tables shows, of all of them';
 
 -- With the owner's rights, for owners of attached tables and for pg_monitor, whom faults of rows are told by their codes alone.
@@ -100,6 +102,10 @@ BEGIN
         lost_some := EXISTS (SELECT FROM graphrag._attached_seen s
                               WHERE s.attached_id = attached.id AND NOT s.partitions <@ graphrag_attached._under(attached.relation));
         PERFORM graphrag._see_attached(attached.id);
+        -- What its rows are has other names now.
+        PERFORM graphrag._make_attached_function(attached.id, attached.relation)
+           FROM pg_proc p
+          WHERE p.oid = to_regprocedure(format('graphrag_attached._changed_%s()', attached.id)) AND p.prosrc <> graphrag_attached._body(attached.id);
         IF graphrag._follow_partitions(attached.id, attached.relation) THEN
             PERFORM graphrag._queue_attached(attached.id);
             PERFORM graphrag._notice_waiting(attached.id);

@@ -51,6 +51,8 @@ CREATE TRIGGER documents_removed AFTER DELETE ON graphrag.documents REFERENCING 
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._count_documents();
 CREATE TRIGGER documents_emptied AFTER TRUNCATE ON graphrag.documents
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._count_documents();
+-- Replication fires it, too.
+ALTER TABLE graphrag.documents ENABLE ALWAYS TRIGGER documents_emptied;
 
 CREATE FUNCTION graphrag._count_index() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

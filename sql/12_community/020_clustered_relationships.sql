@@ -18,8 +18,7 @@ BEGIN
     SELECT c.id, coalesce(c.options ->> 'extractor', 'nlp') = 'nlp' INTO this_corpus, concepts
       FROM graphrag.corpora AS c WHERE c.name = corpus;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'corpus "%" does not exist', corpus
-            USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists the corpora.';
+        PERFORM graphrag._unknown_corpus(corpus);
     END IF;
     SELECT greatest(count(*), 1) INTO chunks FROM graphrag.chunks AS c WHERE c.corpus_id = this_corpus;
     RETURN QUERY

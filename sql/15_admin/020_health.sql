@@ -124,6 +124,44 @@ SELECT 'warning', 'replication', pg_catalog.format('this standby has replayed no
   FROM (SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.now() - pg_catalog.pg_last_xact_replay_timestamp() END AS lag) s
  WHERE s.lag > '5 minutes'
  UNION ALL
+-- Of what everybody may read: how a subscription connects, with its password, only superusers may.
+SELECT c.severity, pg_catalog.format('subscription "%s"', s.name), c.detail, c.hint
+  FROM (SELECT u.subname AS name, u.subenabled AS is_enabled, u.subslotname AS slot, t.tables, t.unready, t.example, w.latest_end_time,
+               coalesce(e.apply_error_count, 0) AS apply_errors, coalesce(e.sync_error_count, 0) AS copy_errors,
+               w.pid IS NULL OR w.latest_end_time IS NULL AND e.apply_error_count > 0 AS is_stopped,
+               pg_catalog.now() - w.last_msg_send_time AS lag,
+               pg_catalog.pg_size_pretty(pg_catalog.pg_wal_lsn_diff(w.latest_end_lsn, w.received_lsn)) AS bytes
+          FROM pg_catalog.pg_subscription u
+          JOIN pg_catalog.pg_database d ON d.oid = u.subdbid AND d.datname = pg_catalog.current_database()
+         CROSS JOIN LATERAL (
+               SELECT pg_catalog.count(*) AS tables, pg_catalog.count(*) FILTER (WHERE r.srsubstate <> 'r') AS unready,
+                      pg_catalog.min(r.srrelid::pg_catalog.regclass::text) FILTER (WHERE r.srsubstate <> 'r') AS example
+                 FROM pg_catalog.pg_subscription_rel r
+                WHERE r.srsubid = u.oid
+                  AND (r.srrelid = 'graphrag.documents'::pg_catalog.regclass
+                       OR EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.relation = ANY (graphrag_attached._above(r.srrelid))))) t
+          LEFT JOIN pg_catalog.pg_stat_subscription w ON w.subid = u.oid AND w.relid IS NULL AND w.leader_pid IS NULL
+          LEFT JOIN pg_catalog.pg_stat_subscription_stats e ON e.subid = u.oid
+         WHERE t.tables > 0) s
+ CROSS JOIN LATERAL (
+       SELECT 'error' AS severity, pg_catalog.format('is disabled: nothing of its publisher comes, and the slot "%s" there keeps its log', s.slot) AS detail,
+              pg_catalog.format('Where the cause is mended: ALTER SUBSCRIPTION %I ENABLE.', s.name) AS hint
+        WHERE NOT s.is_enabled
+        UNION ALL
+       SELECT 'error', pg_catalog.format('has no worker that comes through: %s errors so far; the slot "%s" of the publisher keeps its log', s.apply_errors, s.slot),
+              CASE WHEN s.apply_errors = 0 THEN 'The publisher does not answer, or max_logical_replication_workers are at work: the server''s log says which.'
+                   ELSE 'The server''s log has the error: mostly a column or table of the publisher that is not here.'
+                        ' pg-graphrag subscribe --dry-run names what differs; without --dry-run it makes it, and the subscription goes on by itself.' END
+        WHERE s.is_enabled AND s.is_stopped
+        UNION ALL
+       SELECT 'warning', pg_catalog.format('is %s behind its publisher, by %s at least', pg_catalog.date_trunc('second', s.lag), s.bytes),
+              pg_catalog.format('It applies a large transaction, waits for a lock, or the publisher is silent; pg_replication_slots of the publisher says what "%s" keeps.', s.slot)
+        WHERE s.is_enabled AND NOT s.is_stopped AND s.lag > '5 minutes'
+        UNION ALL
+       SELECT 'warning', pg_catalog.format('has not done the first copy of %s of %s tables, %s among them; %s errors so far', s.unready, s.tables, s.example, s.copy_errors),
+              'It goes on by itself; where there are errors, the server''s log has them, and pg-graphrag subscribe --dry-run names what differs.'
+        WHERE s.unready > 0) c
+ UNION ALL
 -- Of the database or the server, as providers set it where a disk is full; what a role has is its own affair.
 SELECT 'error', 'default_transaction_read_only', pg_catalog.format('is on (%s): documents, curations and workers are refused', s.source),
        'Where its cause is gone: ALTER DATABASE … RESET default_transaction_read_only, or likewise ALTER SYSTEM, or postgresql.conf.'
@@ -237,4 +275,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, are tried again or wait for an endpoint for more than 15 minutes, documents without some vectors, chunks for which NLP stood in for a model or completed its reply, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, that are behind for more than 15 minutes, or show a reader of their corpus no row, some chunks (whether they are what their documents say, and have vectors), what only repair() brings back after a restore, a standby''s lag, publications of tables that workers cannot change then, prepared transactions, the server''s queue of notifications, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, are tried again or wait for an endpoint for more than 15 minutes, documents without some vectors, chunks for which NLP stood in for a model or completed its reply, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, that are behind for more than 15 minutes, or show a reader of their corpus no row, some chunks (whether they are what their documents say, and have vectors), what only repair() brings back after a restore, a standby''s lag, subscriptions of attached tables or documents (lag, errors, tables not copied yet), publications of tables that workers cannot change then, prepared transactions, the server''s queue of notifications, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

@@ -18,8 +18,7 @@ BEGIN
     END IF;
     SELECT c.id INTO this_corpus FROM graphrag.corpora c WHERE c.name = corpus;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'corpus "%" does not exist', corpus
-            USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists the corpora.';
+        PERFORM graphrag._unknown_corpus(corpus);
     END IF;
     SELECT k.key INTO missing
       FROM unnest(keys) k (key)

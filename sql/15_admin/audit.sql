@@ -244,7 +244,7 @@ BEGIN
       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
      CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE')) AS p (privilege)
       LEFT JOIN jsonb_to_recordset(tried) AS t (object oid, privilege text, verdict text, detail text) ON t.object = c.oid AND t.privilege = p.privilege
-     CROSS JOIN LATERAL (SELECT p.privilege = 'INSERT' AND a.attname <> 'caller' AND c.oid IN ('graphrag._attach_requests'::regclass, 'graphrag_attached._handover'::regclass)
+     CROSS JOIN LATERAL (SELECT p.privilege = 'INSERT' AND a.attname <> 'caller' AND c.oid IN ('graphrag._attach_requests'::regclass, 'graphrag_attached._handover'::regclass, 'graphrag_attached._replicated'::regclass)
                              OR p.privilege = 'SELECT' AND a.attname = 'source_keys' AND c.oid = 'graphrag_attached._handover'::regclass AS is_given) k
      WHERE c.relnamespace IN ('graphrag'::regnamespace, 'graphrag_attached'::regnamespace)
        AND has_column_privilege(role_id, c.oid, a.attnum, p.privilege) AND NOT has_table_privilege(role_id, c.oid, p.privilege)

@@ -18,6 +18,10 @@ CREATE TRIGGER corpus_grants_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRU
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
 CREATE TRIGGER providers_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag.providers
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
+CREATE TRIGGER nodes_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag.nodes
+    FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
+CREATE TRIGGER placements_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag.placements
+    FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
 CREATE TRIGGER attached_tables_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag._attached_tables
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
 CREATE TRIGGER graphs_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag._graphs
@@ -28,6 +32,8 @@ CREATE TRIGGER attached_seen_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRU
 ALTER TABLE graphrag.corpora ENABLE ALWAYS TRIGGER corpora_owner_only;
 ALTER TABLE graphrag.corpus_grants ENABLE ALWAYS TRIGGER corpus_grants_owner_only;
 ALTER TABLE graphrag.providers ENABLE ALWAYS TRIGGER providers_owner_only;
+ALTER TABLE graphrag.nodes ENABLE ALWAYS TRIGGER nodes_owner_only;
+ALTER TABLE graphrag.placements ENABLE ALWAYS TRIGGER placements_owner_only;
 ALTER TABLE graphrag._graphs ENABLE ALWAYS TRIGGER graphs_owner_only;
 ALTER TABLE graphrag._attached_tables ENABLE ALWAYS TRIGGER attached_tables_owner_only;
 ALTER TABLE graphrag._attached_seen ENABLE ALWAYS TRIGGER attached_seen_owner_only;

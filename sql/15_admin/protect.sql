@@ -41,8 +41,7 @@ BEGIN
     END IF;
     SELECT c.id INTO this_corpus FROM graphrag.corpora c WHERE c.name = corpus FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'corpus "%" does not exist', corpus
-            USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists the corpora.';
+        PERFORM graphrag._unknown_corpus(corpus);
     END IF;
     PERFORM graphrag._lock_grants();
     RETURN this_corpus;

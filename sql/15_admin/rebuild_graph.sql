@@ -10,8 +10,7 @@ DECLARE
 BEGIN
     SELECT c.id INTO this_corpus FROM graphrag.corpora AS c WHERE c.name = corpus;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'corpus "%" does not exist', corpus
-            USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.corpora lists the corpora.';
+        PERFORM graphrag._unknown_corpus(corpus);
     END IF;
     PERFORM graphrag._lock_corpus(this_corpus);
     PERFORM graphrag._lock_tables(VARIADIC ARRAY(

@@ -37,7 +37,7 @@ BEGIN
     FOR guard IN
         SELECT t.tgrelid::regclass AS relation, t.tgname AS trigger, w.firing
           FROM pg_trigger t
-         CROSS JOIN LATERAL (SELECT CASE t.tgname WHEN 'documents_replicated' THEN 'REPLICA' ELSE 'ALWAYS' END AS firing) w
+         CROSS JOIN LATERAL (SELECT CASE WHEN t.tgname IN ('documents_replicated', 'documents_applied') THEN 'REPLICA' ELSE 'ALWAYS' END AS firing) w
          WHERE t.tgenabled <> left(w.firing, 1)::"char"
            AND (t.tgfoid = 'graphrag._owner_only()'::regprocedure
                 OR (t.tgrelid, t.tgname) IN (('graphrag.corpora'::regclass, 'corpora_added'), ('graphrag.corpora'::regclass, 'corpora_restored'),
@@ -48,7 +48,11 @@ BEGIN
                                              ('graphrag.documents'::regclass, 'documents_authorize_insert'),
                                              ('graphrag.documents'::regclass, 'documents_authorize_update'),
                                              ('graphrag.documents'::regclass, 'documents_replicated'),
-                                             ('graphrag.pictures'::regclass, 'pictures_before')))
+                                             ('graphrag.documents'::regclass, 'documents_applied'),
+                                             ('graphrag.documents'::regclass, 'documents_truncated'),
+                                             ('graphrag.documents'::regclass, 'documents_emptied'),
+                                             ('graphrag.pictures'::regclass, 'pictures_before'),
+                                             ('graphrag_attached._replicated'::regclass, 'replicated_by')))
          ORDER BY t.tgrelid, t.tgname
     LOOP
         PERFORM graphrag._lock_tables(guard.relation);
@@ -179,7 +183,7 @@ EXCEPTION WHEN out_of_memory THEN
         HINT = 'A transaction cannot hold the locks of so many graphs. CALL graphrag.repair_corpora(); commits after each corpus; or increase max_locks_per_transaction.';
 END
 $$;
-COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (logical replication): refills the queue from the hashes, moves sequences past the numbers in use, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts protect() and grant_corpus() in force; grants of roles that were renamed follow them, of dropped ones they go. Returns {jobs_queued, graphs_rebuilt}, and as not_repaired the corpora in which rows are damaged, of which a WARNING says more. One transaction: of hundreds of corpora CALL graphrag.repair_corpora(). 55P03 when others hold for seconds what it has to lock.';
+COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (disabled ones): refills the queue from the hashes, moves sequences past the numbers in use, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts protect() and grant_corpus() in force; grants of roles that were renamed follow them, of dropped ones they go. Returns {jobs_queued, graphs_rebuilt}, and as not_repaired the corpora in which rows are damaged, of which a WARNING says more. One transaction: of hundreds of corpora CALL graphrag.repair_corpora(). 55P03 when others hold for seconds what it has to lock.';
 
 -- Neither SET nor SECURITY DEFINER, which would forbid the commits: every name is qualified, and what it calls is closed to others than the owner.
 CREATE PROCEDURE graphrag.repair_corpora(INOUT result jsonb DEFAULT NULL)

@@ -55,6 +55,7 @@ GRANT USAGE ON SCHEMA graphrag TO graphrag_member, pg_monitor;
 GRANT SELECT ON TABLE graphrag.documents TO graphrag_reader;
 GRANT SELECT ON
     graphrag.corpora,
+    graphrag.nodes,
     graphrag.pictures,
     graphrag.granted_corpora,
     graphrag.graph_nodes,
@@ -122,12 +123,14 @@ GRANT EXECUTE ON FUNCTION
     graphrag._graph_nodes_at(text, timestamptz),
     graphrag._may_use(int),
     graphrag._pictured_documents(),
+    graphrag._placed(text),
     graphrag._questions(regclass),
     graphrag._reads_whole(int),
     graphrag._refuse_foreign_code(regclass),
     graphrag._sees_all(),
     graphrag._strength(double precision, int, int, int, double precision),
     graphrag._type_rank(text),
+    graphrag._unknown_corpus(text, text),
     graphrag._visible_edges(text),
     graphrag._visible_nodes(text),
     graphrag._whole_corpora(),
@@ -135,6 +138,7 @@ GRANT EXECUTE ON FUNCTION
 TO graphrag_member;
 -- What an operator watches: numbers and names, with the owner's rights; no text, no question, no key of a document.
 GRANT SELECT ON
+    graphrag.nodes,
     graphrag.progress,
     graphrag.failed_jobs,
     graphrag.llm_usage,
@@ -154,6 +158,7 @@ GRANT SELECT ON graphrag_attached._attachments TO PUBLIC;
 GRANT SELECT ON graphrag_attached._row_tables TO PUBLIC;
 GRANT INSERT (action, attached_id, relation, source_keys, titles, contents, metadata, digests, valid_from, valid_to), SELECT (source_keys)
     ON graphrag_attached._handover TO PUBLIC;
+GRANT INSERT (source_key, title, content, metadata, valid_from, valid_to, attached_id, action) ON graphrag_attached._replicated TO PUBLIC;
 GRANT INSERT (action, source, corpus, content_columns, title_column, metadata_columns, keep_documents, key_columns, key_prefix, where_column,
               valid_from_column, valid_to_column, kind, entity_type, alias_columns, reference_type, from_columns, from_table, to_columns, to_table)
     ON graphrag._attach_requests TO PUBLIC;

@@ -241,6 +241,9 @@ TAKES: dict[str, tuple[str, Callable[[str], list[Any]]]] = {
         lambda text: [text, text, Jsonb({"x": text})],
     ),
     "drop_provider": ("graphrag.drop_provider(%s)", lambda text: [text]),
+    "nodes": ("graphrag.add_node(%s, %s)", lambda text: [text, text]),
+    "drop_node": ("graphrag.drop_node(%s)", lambda text: [text]),
+    "place_corpus": ("graphrag.place_corpus(%s, %s)", lambda text: [text, text]),
     "options of a provider": (
         "graphrag.set_provider('p', 'openai', 'http://h/v1', options => %s)",
         lambda text: [Jsonb({"headers": text, text: 1})],

@@ -169,10 +169,10 @@ def test_default_privileges_of_the_installing_role_give_nothing_of_ours_away(bar
         # What everybody has anyway.
         assert [name for (name,) in bare_db.execute(given, {"role": mallory})] == [
             *("graphrag._attach_requests", "graphrag.attached_tables"),
-            *(f"graphrag_attached.{name}" for name in ("_attachments", "_handover", "_row_tables")),
+            *(f"graphrag_attached.{name}" for name in ("_attachments", "_handover", "_replicated", "_row_tables")),
         ]
         # By which a caller would say who he is.
-        for relation in ("graphrag._attach_requests", "graphrag_attached._handover"):
+        for relation in ("graphrag._attach_requests", "graphrag_attached._handover", "graphrag_attached._replicated"):
             has = "SELECT has_column_privilege(%s, %s, a, 'INSERT') FROM unnest(ARRAY['action', 'caller']) a"
             assert rows(bare_db, has, mallory, relation) == [(True,), (False,)]
 

@@ -162,7 +162,13 @@ def test_readers_read_no_table_that_is_made_of_documents(db: Database) -> None:
         " WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind IN ('r', 'p')"
         " AND has_table_privilege(r.role, c.oid, p.privilege) GROUP BY 1 ORDER BY 1"
     )
-    assert rows(db, readable, [*ROLES, "pg_monitor"]) == [("_histories",), ("corpora",), ("documents",), ("pictures",)]
+    assert rows(db, readable, [*ROLES, "pg_monitor"]) == [
+        ("_histories",),
+        ("corpora",),
+        ("documents",),
+        ("nodes",),
+        ("pictures",),
+    ]
     # Names of sequences tell how much there is.
     used = (
         "SELECT c.relname FROM pg_class c, unnest(%s::text[]) r (role) WHERE c.relnamespace = 'graphrag'::regnamespace"
@@ -390,6 +396,8 @@ OWNERS_ALONE = {
     "corpora": "UPDATE graphrag.corpora SET protection = 'true)) WITH CHECK (true); ALTER ROLE mallory SUPERUSER; --'",
     "corpus_grants": "DELETE FROM graphrag.corpus_grants",
     "providers": "UPDATE graphrag.providers SET base_url = 'http://mallory.example/v1'",
+    "nodes": "UPDATE graphrag.nodes SET url = 'postgresql://mallory.example/app'",
+    "placements": "DELETE FROM graphrag.placements",
     "_graphs": "UPDATE graphrag._graphs SET namespace = 'public'::regnamespace",
     "_attached_tables": "UPDATE graphrag._attached_tables SET relation = 1260",
     "_attached_seen": "DELETE FROM graphrag._attached_seen",

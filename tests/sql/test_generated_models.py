@@ -20,8 +20,8 @@ COMMAND = "WRITE_MODELS=1 ./test tests/sql/test_generated_models.py"
 
 # Relations that no application maps: counters of merges, revisions, the queue, and what feeds it;
 _PRIVATE = {"entity_values", "relationship_values", "jobs", "attached_tables", "corpus_revisions", "curated"}
-# states, what was given to whom, which granted_corpora tells each role of itself, and what monitoring reads;
-_PRIVATE |= {"community_states", "corpus_grants", "metrics", "workers"}
+# states, what was given to whom, which granted_corpora tells each role of itself, where corpora are, and what monitoring reads;
+_PRIVATE |= {"community_states", "corpus_grants", "metrics", "nodes", "placements", "workers"}
 # the owner's own: models, what they said and cost, what was asked, and how good the answers were;
 _PRIVATE |= {"providers", "provider_state", "llm_cache", "llm_calls", "llm_batches", "llm_batch_requests", "query_log"}
 # and what is kept of an import.

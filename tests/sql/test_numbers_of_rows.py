@@ -80,4 +80,6 @@ def test_foreign_keys_say_the_same(db: Database) -> None:
     references = db.execute(REFERENCES, [tables]).fetchall()
     assert len(references) > 30
     for table, column, referenced in references:
+        if referenced == "nodes":  # by name
+            continue
         assert domain_of(table, column) == of_reports.get(referenced, referenced), (table, column)

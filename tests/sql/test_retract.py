@@ -202,12 +202,10 @@ def test_what_a_worker_has_at_hand_is_not_written(module_db: Database) -> None:
 def test_repair_finds_what_came_past_the_triggers(module_db: Database) -> None:
     corpus = stories(module_db)
     work(module_db)
-    module_db.execute("SET session_replication_role = replica")
+    module_db.execute("ALTER TABLE graphrag.documents DISABLE TRIGGER USER")
     module_db.execute(
         "UPDATE graphrag.documents SET retracted_at = now() WHERE corpus = %s AND source_key = 'ada'", [corpus]
     )
-    module_db.execute("RESET session_replication_role")
-    module_db.execute("ALTER TABLE graphrag.documents DISABLE TRIGGER USER")
     module_db.execute(
         "UPDATE graphrag.documents SET status = 'retracted' WHERE corpus = %s AND source_key = 'turing'", [corpus]
     )

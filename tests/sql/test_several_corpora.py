@@ -61,13 +61,22 @@ def places(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(row["corpus"], row["source_key"]) for row in rows]
 
 
+def rows_of(corpus: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of one of several corpora, without what they are merged by."""
+    own = [row for row in rows if row["corpus"] == corpus]
+    assert [row["explain"].pop("corpus_rank") for row in own] == list(range(1, len(own) + 1))
+    best = max((row["explain"]["relevance"] for row in own[:10]), default=0)
+    assert all(row["explain"].pop("corpus_relevance") == pytest.approx(best, abs=1e-4) for row in own)
+    return own
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_rows_are_those_of_each_corpus_alone_in_its_order(module_db: Database, two: list[str], mode: str) -> None:
     rows = merged(module_db, two, mode=mode, top_k=100)
     assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
     for corpus in two:
         alone = search(module_db, QUERY, corpus, mode, top_k=100, options={"min_relevance": 0})
-        own = [row for row in rows if row["corpus"] == corpus]
+        own = rows_of(corpus, rows)
         assert [row | {"rank": 0} for row in own] == [row | {"rank": 0, "corpus": corpus} for row in alone]
 
 
@@ -284,7 +293,7 @@ def test_a_reader_of_a_part_gets_of_each_what_he_gets_of_it_alone(
             found = merged(module_db, ["*"], top_k=100)
             for corpus in two:
                 alone = search(module_db, QUERY, corpus, top_k=100, options={"min_relevance": 0})
-                own = [row for row in found if row["corpus"] == corpus]
+                own = rows_of(corpus, found)
                 assert [row | {"rank": 0} for row in own] == [row | {"rank": 0, "corpus": corpus} for row in alone]
             assert {row["source_key"] for row in found if row["corpus"] == COMPUTERS} == {"hopper", "turing"}
             # Of what he sees nothing of he learns nothing.

@@ -12,7 +12,7 @@ from pg_graphrag.ground.asset_paths import MODELS
 from pg_graphrag.ground.numeric import Vectors
 from pg_graphrag.llm.embedding import Embedder, local_embedder
 from pg_graphrag.llm.embedding.e5 import E5, UnigramTokenizer
-from pg_graphrag.llm.embedding.tensors import map_tensors
+from pg_graphrag.llm.embedding.tensors import PackedRows, map_tensors
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 MODEL = MODELS / "multilingual-e5-small"
@@ -96,3 +96,14 @@ def test_the_same_thing_is_near_in_other_languages_and_others_are_not(embedder: 
         unrelated = [i for i in unrelated if not {name, names[i]} <= {"cost", "コスト", "费用"}]
         assert cosines[place, other] > max(cosines[place, i] for i in unrelated) + 0.1, (name, same)
     assert cosines.min() < 0.3
+
+
+def test_words_of_four_bits_are_read_as_they_were_packed() -> None:
+    numbers = np.random.default_rng(1)
+    weights = numbers.integers(-8, 8, (5, 64))
+    scales = numbers.random((5, 2)).astype(np.float16)
+    blocks = (weights + 8).astype(np.uint8).reshape(5, 2, 2, 16)
+    rows = PackedRows(blocks[:, :, 0] | blocks[:, :, 1] << 4, scales)
+    expected = (weights.reshape(5, 2, 32) * scales.astype(np.float32)[..., None]).reshape(5, 64).astype(np.float16)
+    assert rows.shape == (5, 64)
+    assert np.array_equal(rows[[3, 0, 3]], expected[[3, 0, 3]])

@@ -1,8 +1,10 @@
 """Short names of a document that mean one longer name of it."""
 
 import random
+from dataclasses import replace
 
 import pytest
+from pg_graphrag.text.concept import Concept
 from pg_graphrag.text.naming.full_names import full_names
 from pg_graphrag.text.words.concepts import concepts
 
@@ -43,6 +45,29 @@ def meant(text: str, language: str = "en") -> dict[str, str]:
 )
 def test_english(text: str, expected: dict[str, str]) -> None:
     assert meant(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "called", "expected"),
+    [
+        ("Multicolumn Indexes", "A multicolumn index helps.", "", "multicolumn index"),
+        ("Hackerspaces", "Der Hackerspace ist in der Stadt und bleibt dort.", "", "Hackerspace"),
+        ("Hauptprozesses", "Der Hauptprozess ist der, mit dem alles beginnt.", "", "Hauptprozess"),
+        ("Transacciones", "En la Transaccion se dice que no hay nada de eso.", "", "Transaccion"),
+        # What the tagger calls a name, in the plural or in the singular; what is no plural; what the document has not.
+        ("Onion Services", "An onion service of the network helps.", "Onion Services", ""),
+        ("Cadillacs", "The Cadillac is old.", "Cadillac", ""),
+        ("HTTPS", "HTTP is old.", "", ""),
+        ("General Motors", "The company is large.", "", ""),
+    ],
+)
+def test_a_plural_means_the_singular_that_its_document_has(title: str, text: str, called: str, expected: str) -> None:
+    found = [Concept(title, 0, len(title), "NAME"), *concepts(text, "en")]
+    read = [replace(concept, tag="NAME" if concept.name == called else "") for concept in found]
+    meant_by_it = {short: full.name for short, full in full_names(read, text, {"en"}, is_read=True).items()}
+    assert meant_by_it == ({title.lower(): expected} if expected else {})
+    # Without a tagger nobody knows what is a name.
+    assert full_names(read, text, {"en"}) == {}
 
 
 def test_japanese() -> None:

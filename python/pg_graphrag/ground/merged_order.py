@@ -20,6 +20,16 @@ def merged_order(relevances: Mapping[str, Sequence[float]]) -> list[tuple[str, i
     relevances : mapping
         By corpus, the relevance of each row of its answer, best first.
     """
-    best = {corpus: round(max(shares[:FIRST], default=0.0), _DIGITS) for corpus, shares in relevances.items()}
+    best = {corpus: corpus_relevance(shares) for corpus, shares in relevances.items()}
     places = [(corpus, place) for corpus, shares in relevances.items() for place in range(len(shares))]
-    return sorted(places, key=lambda row: (-best[row[0]] / (row[1] + 1), row[1], row[0]))
+    return sorted(places, key=lambda row: row_order(best[row[0]], row[1], row[0]))
+
+
+def corpus_relevance(shares: Sequence[float]) -> float:
+    """Return how well a corpus answers, of the relevance of its rows, best first."""
+    return round(max(shares[:FIRST], default=0.0), _DIGITS)
+
+
+def row_order(relevance: float, place: int, corpus: str) -> tuple[float, int, str]:
+    """Return what rows are sorted by, of the relevance of their corpus and their place in its answer, from 0."""
+    return -relevance / (place + 1), place, corpus

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pg_graphrag.ground import bounds
 from pg_graphrag.ground.bounds import ALL, LEAST_CORPUS_SECONDS, MAX_CORPORA, MAX_CORPUS_SECONDS
 from pg_graphrag.ground.errors import GraphRAGError, OutOfTimeError, is_interrupt
-from pg_graphrag.ground.merged_order import FIRST, merged_order
+from pg_graphrag.ground.merged_order import FIRST, corpus_relevance, merged_order
 from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
 from pg_graphrag.search.query.query import question
@@ -123,12 +123,16 @@ def search_corpora(
             del rows[name][places[name] :], relevances[name][max(places[name], FIRST) :]
     _warn_of_faults(db, faults, has_answers=bool(rows), has_rows=any(relevances.values()), is_unclear=unclear)
     note = {corpus: fault.reason for corpus, fault in faults.items()} | ({ALL: _UNCLEAR} if unclear else {})
-    ranked = [(rank, corpus, rows[corpus][place]) for rank, (corpus, place) in enumerate(order, 1)]
-    return [
-        (rank, *row.fields[:-1], _with(row.fields[-1], "unanswered", note), corpus)
-        for rank, corpus, row in ranked[shared_options.offset :]
-        if shared_options.min_relevance is None or row.relevance >= shared_options.min_relevance
-    ]
+    unanswered = {"unanswered": note} if note else {}
+    best = {corpus: corpus_relevance(shares) for corpus, shares in relevances.items()}
+    merged_rows = []
+    for rank, (corpus, place) in list(enumerate(order, 1))[shared_options.offset :]:
+        row = rows[corpus][place]
+        if shared_options.min_relevance is None or row.relevance >= shared_options.min_relevance:
+            # Whoever merges this answer with another one orders rows by these.
+            why = {"corpus_rank": place + 1, "corpus_relevance": best[corpus]}
+            merged_rows.append((rank, *row.fields[:-1], _with(row.fields[-1], why | unanswered), corpus))
+    return merged_rows
 
 
 def _limits(
@@ -266,6 +270,6 @@ def _warn_of_faults(
         )
 
 
-def _with(explain: str, name: str, value: dict[str, str]) -> str:
-    """Return the JSON of an explanation with one more field, where there is something to say; its numbers stay as they are."""
-    return f"{explain[:-1]}, {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}}}" if value else explain
+def _with(explain: str, more: dict[str, Any]) -> str:
+    """Return the JSON of an explanation with more fields; its numbers stay as they are."""
+    return f"{explain[:-1]}, {json.dumps(more, ensure_ascii=False)[1:]}"

@@ -15,6 +15,7 @@ from pg_graphrag.beside.cli.arguments import (
     json_array,
     json_object,
     later,
+    listed,
     names,
     natural,
     pair,
@@ -222,6 +223,34 @@ def _parser() -> argparse.ArgumentParser:
     )
     metrics.set_defaults(run=later("status", "metrics"))
 
+    nodes = commands.add_parser(
+        "nodes",
+        parents=[common],
+        help="show the databases that have corpora between them, or bring the catalogue to them",
+        description="""Show each node of the catalogue: whether it can be reached, its version, corpora, queue, sessions and, of
+        standbys and subscribers, by how much it is behind; and where the catalogue is wrong. A role needs pg_monitor for it at
+        each node. sync writes the catalogue of this database to all nodes that no subscription brings it to, as their owner.""",
+    )
+    nodes.add_argument("action", nargs="?", choices=("show", "sync"), default="show", help="(default: show)")
+    nodes.add_argument("--json", action="store_true", help="one JSON object per node")
+    nodes.add_argument(
+        "--timeout", type=float, default=10.0, metavar="SECONDS", help="for each node (default: %(default)g)"
+    )
+    nodes.set_defaults(run=later("nodes", "nodes"))
+
+    rebalance = commands.add_parser(
+        "rebalance",
+        parents=[common],
+        help="propose moves of corpora that make the nodes alike in size",
+        description="Print the commands that would move corpora from the fullest nodes to the emptiest. It moves nothing.",
+    )
+    rebalance.add_argument("--dry-run", action="store_true", required=True, help="print the commands")
+    rebalance.add_argument("--json", action="store_true", help="one JSON object per move")
+    rebalance.add_argument(
+        "--timeout", type=float, default=10.0, metavar="SECONDS", help="for each node (default: %(default)g)"
+    )
+    rebalance.set_defaults(run=later("nodes", "rebalance"))
+
     install = commands.add_parser(
         "install",
         parents=[common],
@@ -254,6 +283,35 @@ def _parser() -> argparse.ArgumentParser:
         help="have provider OTHER of the copy's database stand for provider NAME; may be given several times",
     )
     copy.set_defaults(run=later("host_command", "copy"))
+
+    subscribe = commands.add_parser(
+        "subscribe",
+        parents=[corpus],
+        help="follow tables of another server by logical replication",
+        description="""Have this database (--url) follow tables of another one, the publisher, which needs nothing of
+        pg_graphrag: publication, slot, the tables' definitions, subscription. Each statement is printed before it is run,
+        without passwords. Run it again when the publisher's tables have changed: it does what is missing.""",
+    )
+    subscribe.add_argument(
+        "--from", dest="publisher", required=True, metavar="PUBLISHER_URL", help="the database that has the tables"
+    )
+    subscribe.add_argument(
+        "--tables", type=listed, default=[], metavar="LIST", help="its tables, with commas between them"
+    )
+    subscribe.add_argument("--name", default="graphrag", help="of publication and subscription (default: graphrag)")
+    subscribe.add_argument(
+        "--connection", metavar="CONNINFO", help="how this database's server reaches the publisher (default: as --from)"
+    )
+    subscribe.add_argument(
+        "--passfile",
+        metavar="PATH",
+        help="a file of this database's server that has the password, which is not sent then",
+    )
+    subscribe.add_argument("--existing-slot", action="store_true", help="take a slot that was made for this database")
+    subscribe.add_argument("--attach", action="store_true", help="also attach the tables to --corpus, as printed")
+    subscribe.add_argument("--dry-run", action="store_true", help="print the statements alone")
+    subscribe.add_argument("--undo", action="store_true", help="drop subscription, slot and publication")
+    subscribe.set_defaults(run=later("subscribe", "subscribe"))
 
     serve = commands.add_parser(
         "serve",

@@ -14,7 +14,7 @@ from pg_graphrag.beside.judging.files import read_questions
 def answer_questions(args: argparse.Namespace) -> int:
     """Answer and print; returns the exit status: 1 when a question was left out."""
     failed = 0
-    with connect(args.url) as connection:
+    with connect(args.url, args.corpus) as connection:
         rag = GraphRAG(connection, args.corpus)
         for name, question in read_questions(args.file):
             try:

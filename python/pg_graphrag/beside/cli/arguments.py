@@ -67,6 +67,11 @@ def names(text: str) -> frozenset[str]:
     return frozenset(name for name in (part.strip() for part in text.split(",")) if name)
 
 
+def listed(text: str) -> list[str]:
+    """Names between commas, in their order."""
+    return [name for name in (part.strip() for part in text.split(",")) if name]
+
+
 def later(module: str, function: str, extra: str = "", needs: tuple[str, ...] = ()) -> Callable[..., int]:
     """Return a command that is imported when it runs: a search should not wait for the PDF library.
 

@@ -18,7 +18,7 @@ def ask(args: argparse.Namespace) -> int:
     """Ask and print, or print what asking would cost; returns the exit status."""
     names = ("mode", "max_tokens", "filter", "history", "response_type")
     arguments = {name: getattr(args, name) for name in names} | args.options
-    with connect(args.url) as connection:
+    with connect(args.url, args.corpus) as connection:
         rag = GraphRAG(connection, args.corpus)
         if args.estimate:
             estimate = rag.estimate_ask(args.question, **arguments)
@@ -61,3 +61,12 @@ def _estimate_text(estimate: Mapping[str, Any]) -> str:
     counts = f"{estimate['calls']:,} calls, {estimate['tokens_in']:,} tokens of prompts"
     prefix = "" if estimate["basis"]["calls"] == "exact" else "at most "
     return f"{prefix}{counts}; about {estimate['tokens_out']:,} tokens of answers; cost {estimate['cost']}"
+
+
+def feedback(args: argparse.Namespace) -> int:
+    """Note a verdict on an answer; returns the exit status."""
+    with connect(args.url, args.corpus) as connection:
+        GraphRAG(connection, args.corpus).feedback(
+            args.question, args.verdict, evidence=args.evidence, author=args.author, comment=args.comment
+        )
+    return 0

@@ -17,7 +17,7 @@ _COSTS = ("documents", "chunks", "entities", "relationships", "calls", "tokens_i
 def compare(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit status."""
     questions = None if args.file is None else read_lines(args.file)
-    with connect(args.url) as connection:
+    with connect(args.url, args.corpus) as connection:
         rag = GraphRAG(connection, args.corpus)
         rows = rag.compare_corpora(args.other, questions, modes=args.modes, k=args.k, **args.options)
     if args.json:

@@ -26,7 +26,7 @@ def evaluate(args: argparse.Namespace) -> int:
         except ModuleNotFoundError as error:
             raise missing_package("without --no-chart this needs", error.name, "evaluation") from error
     questions = read_lines(args.file)
-    with connect(args.url) as connection:
+    with connect(args.url, args.corpus) as connection:
         rag = GraphRAG(connection, args.corpus)
         rows = rag.evaluate(questions, modes=args.modes, k=args.k, baseline=args.baseline, **args.options)
     if args.json:

@@ -74,7 +74,7 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
     )
     feedback.add_argument("--author", default="", metavar="NAME", help="who says so (default: the role)")
     feedback.add_argument("--comment", metavar="TEXT", help="a remark")
-    feedback.set_defaults(run=later("feedback", "feedback"))
+    feedback.set_defaults(run=later("ask", "feedback"))
 
     answer = commands.add_parser(
         "answer-questions",

@@ -10,7 +10,7 @@ from pg_graphrag.beside.exchange.xml import write
 
 def export(args: argparse.Namespace) -> int:
     """Write the graph to a file and say what was written."""
-    with connect(args.url) as connection:
+    with connect(args.url, args.corpus) as connection:
         nodes, edges = write(args.file, stream(connection, args.corpus))
     print(f"{args.file}: {nodes:,} entities, {edges:,} relationships")
     return 0
@@ -18,7 +18,7 @@ def export(args: argparse.Namespace) -> int:
 
 def export_graphrag(args: argparse.Namespace) -> int:
     """Write GraphRAG's tables into a folder and say what was written."""
-    with connect(args.url) as connection:
+    with connect(args.url, args.corpus) as connection:
         counts = Export(connection, args.corpus, args.folder).write()
     for name, count in counts.items():
         print(f"{args.folder / name}.parquet: {count:,} rows")

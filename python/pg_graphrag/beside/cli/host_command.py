@@ -6,7 +6,8 @@ import json
 import psycopg
 
 from pg_graphrag.beside.cli.open_database import connect
-from pg_graphrag.beside.client import GraphRAG, hosts
+from pg_graphrag.beside.client import hosts, sql_statements
+from pg_graphrag.beside.client.blocking import execute
 from pg_graphrag.beside.client.connection_settings import settings_of
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -49,8 +50,9 @@ def copy(args: argparse.Namespace) -> int:
 
 def call(args: argparse.Namespace) -> int:
     """Call a function of the schema and print what it returns, as JSON; returns the exit status."""
-    with connect(args.url) as connection:
-        returned = GraphRAG(connection, args.corpus).call(args.function, **args.arguments)
+    statement = sql_statements.any_call(args.corpus, args.function, args.arguments)
+    with connect(args.url, statement.parameters.get("corpus")) as connection:
+        returned = execute(connection, statement)
     if returned is not None:
         print(json.dumps(returned, ensure_ascii=False, default=str, indent=2))
     return 0

@@ -30,7 +30,7 @@ def import_index(args: argparse.Namespace) -> int:
     The import is one transaction. What ends it leaves nothing, and what ends the indexing leaves the rest queued: run again, it
     goes on.
     """
-    with connect(args.url) as connection:
+    with connect(args.url, args.corpus) as connection:
         summary, communities = _import(connection, args.corpus, args.system, args.folder)
     counts = f"{summary.documents:,} documents, {summary.unchanged:,} of them unchanged"
     print(counts + (f"; {len(communities.communities):,} communities" if communities.communities else ""), flush=True)

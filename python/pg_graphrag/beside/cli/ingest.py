@@ -40,7 +40,7 @@ def ingest(args: argparse.Namespace) -> int:
         )
     ocr = ocr_of(args.ocr, args.ocr_engine)
     options = ReadOptions(args.encoding, args.by_row, pictures=args.pictures, ocr=ocr, ocr_engine=args.ocr_engine)
-    with connect(args.url) as connection, IsolatedReader(options) as reader:
+    with connect(args.url, args.corpus) as connection, IsolatedReader(options) as reader:
         _check_corpus(connection, args.corpus)
         run = _Ingestion(GraphRAG(connection, args.corpus), args.prefix, reader, options)
         try:

@@ -41,7 +41,7 @@ def make_questions(args: argparse.Namespace) -> int:
         raise GraphRAGError(f"there is nothing to make: {counts}", hint="Give numbers of 0 or more, not all of them 0.")
     passages: list[Passage] = []
     if description is None or local_count or global_count:
-        with connect(args.url) as connection:
+        with connect(args.url, args.corpus) as connection:
             passages = _draw(connection, args.corpus, max(local_count, 4 * SAMPLE), args.seed)
     samples = [passages[start : start + SAMPLE] for start in range(0, len(passages), SAMPLE)]
     description = description or describe(model, samples[0])

@@ -8,13 +8,14 @@ from typing import Any
 import psycopg
 
 from pg_graphrag.beside.cli.terminal import printable
-from pg_graphrag.beside.client.connection_settings import settings_of
+from pg_graphrag.beside.client.blocking import connect as open_connection
+from pg_graphrag.beside.client.blocking import connect_to
 from pg_graphrag.beside.client.hosts import is_installed
 from pg_graphrag.ground.errors import GraphRAGError
 
 
-def connect(url: str) -> psycopg.Connection[Any]:
-    """Connect to a database that has the extension, or the schema of `pg-graphrag install`.
+def connect(url: str, corpus: str | None = None) -> psycopg.Connection[Any]:
+    """Connect to a database that has the extension, or the schema of `pg-graphrag install`; to the node that has a corpus.
 
     Raises
     ------
@@ -23,7 +24,7 @@ def connect(url: str) -> psycopg.Connection[Any]:
     GraphRAGError
         58P01 when the database has neither.
     """
-    connection = psycopg.connect(url, **settings_of(url))
+    connection = open_connection(url) if corpus is None else connect_to(url, corpus)[0]
     if not is_installed(connection):
         database = connection.info.dbname
         connection.close()

@@ -22,7 +22,7 @@ _TITLES = (
 def plot(args: argparse.Namespace) -> int:
     """Draw the most connected entities of a corpus and say what was drawn."""
     corpus, path = args.corpus, args.file
-    with connect(args.url) as connection:
+    with connect(args.url, args.corpus) as connection:
         full_graph = to_networkx(stream(connection, corpus))
         titles = dict(connection.execute(_TITLES, [corpus]).fetchall())
     graph = most_connected(full_graph, args.max_nodes)

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import re
 import shutil
+import sys
 import textwrap
 
 from pg_graphrag.beside.cli.open_database import connect
@@ -18,8 +19,9 @@ _STEP = 80
 
 def search(args: argparse.Namespace) -> int:
     """Search and print; returns the exit status (0 also when nothing is found)."""
-    with connect(args.url) as connection:
-        rag = GraphRAG(connection, args.corpus, log_queries=True)
+    with connect(args.url, None if args.corpora else args.corpus) as connection:
+        # Several may be at several nodes, to which a URL leads.
+        rag = GraphRAG(args.url if args.corpora else connection, args.corpus, log_queries=True)
         several = {"corpora": args.corpora, "corpus_timeout": args.corpus_timeout}
         results = rag.search(
             args.query, mode=args.mode, top_k=args.top_k, filter=args.filter, **several, **args.options
@@ -32,6 +34,8 @@ def search(args: argparse.Namespace) -> int:
             print_json(fields)
         else:
             _print(result, args.query, args.explain, result.corpus if args.corpora else None)
+    for name, reason in (results[0].explain.get("unanswered", {}) if results and args.corpora else {}).items():
+        print(printable(f"pg-graphrag: warning: corpus {name}: {reason}"), file=sys.stderr)
     if not results and not args.json:
         print("nothing found")
     return 0

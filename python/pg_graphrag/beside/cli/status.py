@@ -31,7 +31,7 @@ _SHOWN_FAILURES = 10
 
 def status(args: argparse.Namespace) -> int:
     """Show every corpus, or one; with --watch until interrupted. Returns the exit status."""
-    with connect(args.url) as connection:
+    with connect(args.url, args.corpus) as connection:
         if args.watch:
             return _watch(connection, args.corpus)
         rows = _progress(connection, args.corpus)

@@ -3,15 +3,16 @@
 import time
 from asyncio import Lock, sleep
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pg_graphrag.beside.client import sql_statements, tracing
+from pg_graphrag.beside.client import nodes, sql_statements, tracing
 from pg_graphrag.beside.client.connection_settings import adapt, check_source, is_lost, settings_of
 from pg_graphrag.beside.client.display import ProgressBar, Results
 from pg_graphrag.beside.client.hosts import (
@@ -22,6 +23,7 @@ from pg_graphrag.beside.client.hosts import (
     rows_beside_async,
     stream_beside_async,
 )
+from pg_graphrag.beside.client.nodes import side_by_side_async
 from pg_graphrag.beside.client.results import (
     Answer,
     Community,
@@ -50,6 +52,7 @@ from pg_graphrag.beside.client.sql_statements import (
     value,
     values,
 )
+from pg_graphrag.ground.bounds import ALL
 from pg_graphrag.ground.document import Document, DocumentLike, as_documents, batches
 
 if TYPE_CHECKING:
@@ -79,7 +82,9 @@ class AsyncGraphRAG:
     ----------
     source : str or psycopg.AsyncConnection or AsyncConnectionPool
         A libpq URL or connection string: one connection of the client's own, opened when first needed, reopened when
-        lost, each call committed. A connection: everything happens in the transaction its owner has open. A pool: a
+        lost, each call committed. Where the database knows that another node has the corpus (``graphrag.placements``), the
+        client goes there, as the same role, with the password of this URL only where host and port are the same, else with
+        what libpq's password file has. A connection: everything happens in the transaction its owner has open. A pool: a
         connection of it for each call. Empty: libpq's own environment (``PGHOST``, ``PGSERVICE``, …).
     corpus : str
         Corpus of all calls.
@@ -108,11 +113,15 @@ class AsyncGraphRAG:
     ):
         for given in (source, *replicas):
             check_source(given, psycopg.AsyncConnection)
-        self._replicas = [_Replica(AsyncGraphRAG(_impatient(replica), corpus)) for replica in replicas]
+        self._replicas = [_Replica(staying(_impatient(replica), corpus)) for replica in replicas]
         self._max_lag = max_lag
         self.corpus = corpus
         self._log_queries = log_queries
         self._source = source
+        # Of the node that has the corpus, where it is not in `source`.
+        self._node_url: str | None = None
+        self._follows = True
+        self._nodes: dict[str, AsyncGraphRAG] = {}
         self._own_connection: Connection | None = None
         self._turn = Lock()  # a transaction must not take in another task's statements
 
@@ -128,8 +137,8 @@ class AsyncGraphRAG:
         """Close the client's own connection; a connection or pool that was handed in stays open."""
         if self._own_connection is not None:
             await self._own_connection.close()
-        for replica in self._replicas:
-            await replica.client.close()
+        for client in (*(replica.client for replica in self._replicas), *self._nodes.values()):
+            await client.close()
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
@@ -152,16 +161,56 @@ class AsyncGraphRAG:
                 await self._own_connection.close()
                 self._own_connection = None
             if self._own_connection is None:
-                self._own_connection = await psycopg.AsyncConnection.connect(self._source, **settings_of(self._source))
+                self._own_connection = await self._connect(self._source)
             yield self._own_connection
 
+    async def _connect(self, source: str) -> Connection:
+        if self._node_url is not None:
+            with suppress(psycopg.OperationalError):
+                return await connect(self._node_url)
+        if not self._follows:
+            return await connect(source)
+        connection, self._node_url = await connect_to(source, self.corpus)
+        return connection
+
+    async def _has_moved(self) -> bool:
+        """Whether another node has the corpus than before: the next call goes there.
+
+        Asked after 42704, and before what cannot be begun twice.
+        """
+        if not isinstance(self._source, str) or not self._follows:
+            return False
+        async with self._turn:
+            connection, former = self._own_connection, self._node_url
+            if connection is None or is_lost(connection):
+                return False
+            found = await _whereabouts(connection, self.corpus)
+            if found.is_here or (found.place is None and former is None):
+                return False
+            # A node that knows of no other asks the first database.
+            self._node_url = None if found.place is None else nodes.url_at(connection.info, found.place)
+            await connection.close()
+            self._own_connection = None
+            self._own_connection = await self._connect(self._source)
+            return self._node_url != former
+
     async def _run(self, statement: Statement[T]) -> T:
+        for _ in range(nodes.MAX_STEPS):
+            try:
+                async with self._connection() as connection:
+                    result = await execute(connection, statement)
+                # What is no call of a function does not say that the corpus is not there.
+                if statement.function is not None or result or not await self._has_moved():
+                    return result
+            except psycopg.errors.UndefinedObject:
+                if not await self._has_moved():
+                    raise
         async with self._connection() as connection:
             return await execute(connection, statement)
 
     async def _read(self, statement: Statement[T]) -> T:
         """Run a statement that only reads: at a replica, or where that fails at the source."""
-        for replica in [*self._replicas]:
+        for replica in [*self._replicas] if self._node_url is None else []:
             # The next call begins with the next.
             self._replicas = [*self._replicas[1:], *self._replicas[:1]]
             try:
@@ -169,6 +218,9 @@ class AsyncGraphRAG:
                     return await replica.client._run(statement)
             except psycopg.errors.QueryCanceled:
                 raise
+            except psycopg.errors.UndefinedObject:
+                # The source knows whether another node has it.
+                break
             except psycopg.OperationalError:
                 # Gone, shut down, or in conflict with what it replays.
                 replica.leave_alone()
@@ -203,6 +255,7 @@ class AsyncGraphRAG:
             A mapping has the fields of `Document`; a string is only content, its key a hash of it.
         """
         summary = InsertSummary(0, 0, 0)
+        await self._has_moved()
         async with self._connection() as connection, _atomic(connection):
             for batch in batches(as_documents(documents)):
                 summary += await execute(connection, sql_statements.insert(self.corpus, batch))
@@ -228,6 +281,7 @@ class AsyncGraphRAG:
             02000 where there is no such document; 22023 for a field that there is not, or content that is no bytes.
         """
         wanted_pictures = list(pictures)
+        await self._has_moved()
         async with self._connection() as connection, _atomic(connection):
             document = await execute(connection, sql_statements.lock_document(self.corpus, source_key))
             missing = await execute(connection, sql_statements.keep_pictures(document, wanted_pictures))
@@ -271,6 +325,7 @@ class AsyncGraphRAG:
         high_level_keywords: Sequence[str] | None = None,
         corpora: Iterable[str] | None = None,
         corpus_timeout: float | None = None,
+        node_timeout: float = 60.0,
         **options: Any,
     ) -> Results[SearchResult]:
         """Find chunks, best first: ``graphrag.search``.
@@ -286,28 +341,95 @@ class AsyncGraphRAG:
         low_level_keywords, high_level_keywords : sequence of str, optional
             Entities and themes of the query, where the caller knows them better than the server's own understanding.
         corpora : iterable of str, optional
-            Corpora to search in place of the client's own, in one list; ``["*"]``: all that the caller may read.
+            Corpora to search in place of the client's own, in one list; ``["*"]``: all that the caller may read. A client
+            with a URL asks the nodes that have them side by side; ``explain["unanswered"]`` says who did not answer.
         corpus_timeout : float, optional
             Seconds that each of them may take.
+        node_timeout : float
+            Seconds that each node may take, where some are on others.
         **options
             The search options of the mode, such as ``rrf_k=10`` or ``profile="paper"``.
         """
         names = sql_statements.names_of(corpora)
         searched = self.corpus if names is None else ", ".join(map(str, names))
         with tracing.call("search", searched, mode, query, options) as call:
-            statement = sql_statements.search(
-                self.corpus,
-                names,
-                corpus_timeout,
-                query=query,
-                mode=mode,
-                top_k=top_k,
-                filter=filter,
-                low_level_keywords=low_level_keywords,
-                high_level_keywords=high_level_keywords,
-                options=options | call.profile,
-            )
-            return call.returns(await self._logged("search", mode, query, statement, names))
+            arguments: dict[str, Any] = {
+                "corpus_timeout": corpus_timeout,
+                "query": query,
+                "mode": mode,
+                "top_k": top_k,
+                "filter": filter,
+                "low_level_keywords": low_level_keywords,
+                "high_level_keywords": high_level_keywords,
+                "options": options | call.profile,
+            }
+            follows = names is not None and isinstance(self._source, str) and self._follows and None not in names
+            if follows and (places := await (await self._first())._elsewhere(names or ())):
+                return call.returns(await self._search_nodes(names or (), places, node_timeout, arguments))
+            return call.returns(await self._search(names, **arguments))
+
+    async def _search(
+        self, names: Sequence[str] | None, *, corpus_timeout: float | None, **arguments: Any
+    ) -> Results[SearchResult]:
+        statement = sql_statements.search(self.corpus, names, corpus_timeout, **arguments)
+        return await self._logged("search", arguments["mode"], arguments["query"], statement, names)
+
+    async def _first(self) -> "AsyncGraphRAG":
+        """Return a client of `source`, wherever the corpus of this one is."""
+        async with self._connection():
+            pass
+        return self if self._node_url is None else self._at(self._source)
+
+    def _at(self, url: Any) -> "AsyncGraphRAG":
+        """Return the client of this one that is at a database and stays there."""
+        if url not in self._nodes:
+            self._nodes[url] = staying(_impatient(url), self.corpus)
+            self._nodes[url]._log_queries = self._log_queries
+        return self._nodes[url]
+
+    async def _elsewhere(self, names: Sequence[str]) -> dict[nodes.Place, list[str]]:
+        """Return which other nodes are to be asked for which of some corpora; their urls say how this client gets there."""
+        async with self._connection() as connection:
+            try:
+                found = await execute(connection, nodes.elsewhere(names))
+            except nodes.HAS_NO_CATALOGUE:
+                return {}
+            places = {place._replace(url=nodes.url_at(connection.info, place)): part for place, part in found.items()}
+            return {place: part for place, part in places.items() if not nodes.is_same(connection.info, place.url)}
+
+    async def _search_nodes(
+        self,
+        names: Sequence[str],
+        places: Mapping[nodes.Place, Sequence[str]],
+        seconds: float,
+        arguments: dict[str, Any],
+    ) -> Results[SearchResult]:
+        """Search several databases side by side, and merge what they find."""
+        form = nodes.Form.of(arguments)
+        requests = nodes.requests(None, names, places)
+        answers: dict[nodes.Request, Results[SearchResult] | Exception] = {}
+        for _ in range(nodes.MAX_STEPS):
+            # With connections of their own, the first database too: what is late may hold its connection for longer.
+            clients = {request: self._at(request.place.url if request.place else self._source) for request in requests}
+            calls = {
+                request: partial(clients[request]._search, request.corpora, **form.arguments) for request in requests
+            }
+            answers |= await side_by_side_async(clients, calls, seconds)
+            requests = []
+            for request, client in clients.items():
+                if isinstance(answers[request], nodes.LateError):
+                    self._nodes = {url: other for url, other in self._nodes.items() if other is not client}
+                # What sent this client there is older than what is known there.
+                elif (
+                    isinstance(answers[request], psycopg.errors.UndefinedObject)
+                    and request.place
+                    and (further := await client._elsewhere([name for name in request.corpora if name != ALL]))
+                ):
+                    del answers[request]
+                    requests += nodes.requests(request.place, request.corpora, further)
+            if not requests:
+                break
+        return form.merged(answers)
 
     async def search_entities(
         self,
@@ -497,6 +619,7 @@ class AsyncGraphRAG:
                 **options | call.profile,
             )
             statement = nothing("ask_stream", **arguments)
+            await self._has_moved()
             async with self._connection() as connection:
                 if await is_beside_async(connection):
                     async for (piece,) in stream_beside_async(connection, statement):
@@ -750,7 +873,7 @@ class AsyncGraphRAG:
         """
         statement = sql_statements.process_jobs(max_jobs)
         if isinstance(self._source, str):
-            async with await psycopg.AsyncConnection.connect(self._source, **settings_of(self._source)) as connection:
+            async with await connect(self._node_url or self._source) as connection:
                 await execute(connection, statement)
         elif isinstance(self._source, psycopg.AsyncConnection):
             await execute(self._source, statement)
@@ -834,6 +957,47 @@ class AsyncGraphRAG:
             42883 when there is no such function with these arguments.
         """
         return await self._run(sql_statements.any_call(self.corpus, function, arguments))
+
+
+def staying(source: str | Connection | Pool, corpus: str) -> AsyncGraphRAG:
+    """Return a client that asks no other database."""
+    client = AsyncGraphRAG(source, corpus)
+    client._follows = False
+    return client
+
+
+async def connect(url: str) -> Connection:
+    """Connect as the client does."""
+    return await psycopg.AsyncConnection.connect(url, **settings_of(url))
+
+
+async def connect_to(url: str, corpus: str) -> tuple[Connection, str | None]:
+    """Connect to a database, or to the node that it says has a corpus; return the URL of such a node too."""
+    connection, node_url = await connect(url), None
+    for _ in range(nodes.MAX_STEPS):
+        try:
+            next_url = await url_of_node(connection, corpus)
+        except BaseException:
+            await connection.close()
+            raise
+        if next_url is None:
+            break
+        await connection.close()
+        connection, node_url = await connect(next_url), next_url
+    return connection, node_url
+
+
+async def url_of_node(connection: Connection, corpus: str) -> str | None:
+    """Return how whoever has a connection connects to the node that is said to have a corpus; None: no other is."""
+    place = (await _whereabouts(connection, corpus)).place
+    return None if place is None else nodes.url_at(connection.info, place)
+
+
+async def _whereabouts(connection: Connection, corpus: str) -> nodes.Whereabouts:
+    try:
+        return await execute(connection, nodes.whereabouts(corpus))
+    except nodes.HAS_NO_CATALOGUE:
+        return nodes.Whereabouts(is_here=False, place=None)
 
 
 def _impatient(source: str | Connection | Pool) -> str | Connection | Pool:

@@ -14,8 +14,9 @@ from pg_graphrag.beside.process.routines import dumped
 from pg_graphrag.beside.process.schema import check_owner
 from pg_graphrag.ground.errors import GraphRAGError
 
-# Triggers on the application's tables do not come along: attach_table() makes them, where the table is.
-_LEFT_OUT = "graphrag._attached_tables"
+# Triggers on the application's tables do not come along: attach_table() makes them, where the table is. Which nodes there are the
+# target's own catalogue says.
+_LEFT_OUT = ("graphrag._attached_tables", "graphrag.nodes", "graphrag.placements")
 _VALUES = {("graphrag.documents", "attached_id"): "NULL::int"}
 _HAS_ROWS = """
 SELECT EXISTS (SELECT FROM graphrag._attached_tables a
@@ -96,7 +97,7 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
         for name, kind, columns in relations:
             if kind == "S":
                 _copy_sequence(reader, writer, name)
-            elif name != _LEFT_OUT:
+            elif name not in _LEFT_OUT:
                 _copy_table(reader, writer, name, columns, names[name], has_cypher)
         for name, before in triggers.items():
             for trigger, state in before:

@@ -65,18 +65,20 @@ def changed_tables(installed_script: str, script: str) -> list[str]:
 def _split(script: str) -> Iterator[str]:
     """Yield the statements of a script in the style of ``sql/``: each ends with a line that ends with a semicolon."""
     lines: list[str] = []
-    is_quoted = is_atomic = False
+    is_atomic = False
+    # The quote that is open: within it others are text.
+    opened = ""
     for line in script.splitlines():
         if not lines and (not line.strip() or line.startswith("--")):
             continue
         lines.append(line)
-        if len(_QUOTE.findall(line)) % 2:
-            is_quoted = not is_quoted
+        for quote in _QUOTE.findall(line):
+            opened = {"": quote, quote: ""}.get(opened, opened)
         if line == "BEGIN ATOMIC":
             is_atomic = True
         elif line == "END;":
             is_atomic = False
-        if line.endswith(";") and not is_quoted and not is_atomic:
+        if line.endswith(";") and not opened and not is_atomic:
             yield "\n".join(lines)
             lines.clear()
 

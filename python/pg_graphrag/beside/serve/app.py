@@ -60,7 +60,7 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
             async with mcp.session_manager.run():
                 yield
         finally:
-            await to_thread.run_sync(service.database.close)
+            await to_thread.run_sync(service.close)
 
     app = _Described(
         title="pg_graphrag",

@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
@@ -197,7 +197,7 @@ class Database:
 
     async def stream(
         self, caller: Caller, corpus: str, work: Callable[[GraphRAG, Connection], Iterator[T]], seconds: float
-    ) -> AsyncIterator[T]:
+    ) -> AsyncGenerator[T, None]:
         """Yield what `work` yields, an answer, as the caller. Closing the iterator ends the call."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds

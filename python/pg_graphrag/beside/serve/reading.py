@@ -7,7 +7,8 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from pg_graphrag.beside.client import GraphRAG
+from pg_graphrag.beside.client import GraphRAG, nodes
+from pg_graphrag.beside.client.blocking import execute
 from pg_graphrag.beside.serve.caller_database import Connection
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -44,6 +45,22 @@ def corpora(connection: Connection) -> list[dict[str, Any]]:
     )
 
 
+class UnknownError(GraphRAGError):
+    """A caller has no such corpus in a database."""
+
+    def __init__(self, corpus: str) -> None:
+        hint = "Name one of those that the server lists."
+        super().__init__(f'corpus "{corpus}" does not exist', sqlstate="42704", hint=hint)
+
+
+class ElsewhereError(UnknownError):
+    """Nobody has it there: the node with this URL is said to. The caller is told no more than of one that there is not."""
+
+    def __init__(self, corpus: str, url: str) -> None:
+        super().__init__(corpus)
+        self.url = url
+
+
 def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
     """Refuse corpora that were not given to the caller as ones that there are not: names are other tenants' own.
 
@@ -51,20 +68,36 @@ def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
 
     Raises
     ------
-    GraphRAGError
-        42704. A corpus of the name default is made by the first document.
+    UnknownError
+        A corpus of the name default is made by the first document, where no other node has it.
     """
     sql = """
-        SELECT c.name, graphrag._may_use(c.id) OR pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS may_use
-          FROM graphrag.corpora c
-         WHERE c.name = ANY (%(corpora)s)
+        SELECT g.name, p.node, p.url,
+               c.id IS NOT NULL AS is_here,
+               graphrag._may_use(c.id) OR pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS may_use
+          FROM pg_catalog.unnest(%(corpora)s::text[]) WITH ORDINALITY g (name, place)
+         CROSS JOIN LATERAL graphrag._placed(g.name) p
+          LEFT JOIN graphrag.corpora c ON c.name = g.name
+         ORDER BY g.place
         """
-    permissions = {row["name"]: row["may_use"] for row in rows(connection, sql, corpora=list(corpora))}
-    for corpus in corpora:
-        if not permissions.get(corpus, corpus == "default"):
-            raise GraphRAGError(
-                f'corpus "{corpus}" does not exist', sqlstate="42704", hint="Name one of those that the server lists."
-            )
+    for row in rows(connection, sql, corpora=list(corpora)):
+        if row["node"] is not None:
+            raise ElsewhereError(row["name"], nodes.url_at(connection.info, nodes.Place(row["node"], row["url"])))
+        if not (row["may_use"] if row["is_here"] else row["name"] == "default"):
+            raise UnknownError(row["name"])
+
+
+def elsewhere(connection: Connection, corpora: Sequence[str]) -> dict[nodes.Place, list[str]]:
+    """Return which other nodes have which of some corpora; their urls say how the server gets there."""
+    found = execute(connection, nodes.elsewhere(corpora))
+    places = {place._replace(url=nodes.url_at(connection.info, place)): names for place, names in found.items()}
+    return {place: names for place, names in places.items() if not nodes.is_same(connection.info, place.url)}
+
+
+def other_nodes(connection: Connection) -> list[str]:
+    """Return how the server connects to the other nodes that the database knows."""
+    urls = [nodes.url_at(connection.info, place) for place in execute(connection, nodes.others())]
+    return [url for url in urls if not nodes.is_same(connection.info, url)]
 
 
 def status(rag: GraphRAG, connection: Connection) -> dict[str, Any]:

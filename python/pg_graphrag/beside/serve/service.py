@@ -2,22 +2,46 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from typing import Annotated, Any, TypeVar
+from contextlib import aclosing, contextmanager
+from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
+import psycopg
 from fastapi import Depends
 from starlette.requests import Request
 
-from pg_graphrag.beside.client import Answer, GraphRAG
+from pg_graphrag.beside.client import Answer, GraphRAG, Results, SearchResult, nodes
+from pg_graphrag.beside.client.nodes import MAX_STEPS
 from pg_graphrag.beside.serve import answers, reading
 from pg_graphrag.beside.serve.caller_database import Connection, Database
 from pg_graphrag.beside.serve.callers import Caller, Callers
 from pg_graphrag.beside.serve.guard import CALLER
 from pg_graphrag.beside.serve.http_errors import Refusal
+from pg_graphrag.beside.serve.reading import ElsewhereError, UnknownError
 from pg_graphrag.beside.serve.settings import Settings
 from pg_graphrag.ground.bounds import ALL
+from pg_graphrag.ground.errors import GraphRAGError
 
 T = TypeVar("T")
+# Of a role that there is not at a node, or that the role of the URL may not take on.
+_NO_ROLE = (psycopg.errors.InvalidParameterValue, psycopg.errors.InsufficientPrivilege)
+# Arguments of a search that are no options.
+_OF_CALL = ("mode", "filter", "low_level_keywords", "high_level_keywords", "top_k", "corpus_timeout")
+# How long another node may take to name its corpora.
+NODE_SECONDS = 2.0
+
+
+class _Checked(Generic[T]):
+    """Work on corpora, once it is known that the caller has them in a database."""
+
+    def __init__(self, corpora: Sequence[str], work: Callable[[GraphRAG, Connection], T]) -> None:
+        self._corpora, self._work = corpora, work
+        self.has_begun = False
+
+    def __call__(self, rag: GraphRAG, connection: Connection) -> T:
+        self.has_begun = True
+        reading.check_corpora(connection, self._corpora)
+        return self._work(rag, connection)
 
 
 class Service:
@@ -25,9 +49,48 @@ class Service:
 
     def __init__(self, settings: Settings, callers: Callers) -> None:
         self.settings, self.callers = settings, callers
-        self.database = Database(
-            settings.url, settings.connections, settings.waiting, callers.all, settings.limits.wait
-        )
+        self.database = self._database_at(settings.url)
+        # Nodes that have been asked, by URL, and which of them has a corpus.
+        self._nodes: dict[str, Database] = {}
+        self._node_of: dict[str, str] = {}
+
+    def _database_at(self, url: str) -> Database:
+        settings = self.settings
+        return Database(url, settings.connections, settings.waiting, self.callers.all, settings.limits.wait)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for database in (self.database, *self._nodes.values()):
+            database.close()
+
+    def _where(self, corpus: str) -> Database:
+        """Return the database that has a corpus, as far as it is known."""
+        url = self._node_of.get(corpus)
+        return self.database if url is None else self._node(url)
+
+    def _node(self, url: str) -> Database:
+        if url not in self._nodes:
+            self._nodes[url] = self._database_at(url)
+            self._nodes[url].open()
+        return self._nodes[url]
+
+    @contextmanager
+    def _following(self, corpus: str, database: Database, call: "_Checked[Any]", step: int) -> Iterator[None]:
+        """Enclose a call that another database may have to answer: then it is made again, at most MAX_STEPS times."""
+        try:
+            yield
+        except UnknownError as error:
+            former = self._node_of.pop(corpus, None)
+            # A node that does not have it any more may be known to the first database.
+            if step == MAX_STEPS or not (isinstance(error, ElsewhereError) or (former is not None and step == 0)):
+                raise
+            if isinstance(error, ElsewhereError):
+                self._node_of[corpus] = error.url
+        except _NO_ROLE:
+            if call.has_begun or database is self.database:
+                raise
+            # The node has no such role.
+            raise UnknownError(corpus) from None
 
     async def call(
         self,
@@ -49,29 +112,90 @@ class Service:
         corpora: Sequence[str] | None = None,
     ) -> T:
         """As `call`, with the connection for SQL of the server's own. `corpora`: those that are read in place of the one."""
-
-        def checked(rag: GraphRAG, connection: Connection) -> T:
-            names = [rag.corpus] if corpora is None else [name for name in corpora if name != ALL]
-            reading.check_corpora(connection, names)
-            return work(rag, connection)
-
+        name = corpus or self.settings.corpus
         limits = self.settings.limits
-        return await self.database.run(
-            caller,
-            corpus or self.settings.corpus,
-            checked,
-            seconds or limits.seconds,
-            waits=seconds == limits.ask_seconds,
-        )
+
+        def run(database: Database, checked: Callable[[GraphRAG, Connection], T]) -> Coroutine[Any, Any, T]:
+            return database.run(caller, name, checked, seconds or limits.seconds, waits=seconds == limits.ask_seconds)
+
+        if corpora is not None:
+            named = [name for name in corpora if name != ALL]
+            return await run(self.database, _Checked(named, work))
+        for step in range(MAX_STEPS + 1):
+            database, checked = self._where(name), _Checked([name], work)
+            with self._following(name, database, checked, step):
+                return await run(database, checked)
+        raise AssertionError("the last step returns or raises")
+
+    async def search(
+        self, caller: Caller, corpus: str | None, query: str, *, corpora: Sequence[str] | None, **arguments: Any
+    ) -> Results[SearchResult]:
+        """Return rows of a corpus, or of several, which the nodes that have them are asked for side by side."""
+        if corpora is None:
+            arguments.pop("corpus_timeout")
+            return await self.call(caller, corpus, lambda rag: rag.search(query, **arguments))
+        name, seconds = corpus or self.settings.corpus, self.settings.limits.seconds
+
+        def of_first(rag: GraphRAG, connection: Connection) -> Results[SearchResult] | dict[nodes.Place, list[str]]:
+            if places := reading.elsewhere(connection, corpora):
+                return places
+            reading.check_corpora(connection, [name for name in corpora if name != ALL])
+            return rag.search(query, corpora=corpora, **arguments)
+
+        found = await self.database.run(caller, name, of_first, seconds)
+        if not isinstance(found, dict):
+            return found
+        of_call = {key: arguments.pop(key) for key in _OF_CALL}
+        form = nodes.Form.of(of_call | {"options": arguments})
+        options = form.arguments.pop("options")
+
+        async def ask(request: nodes.Request) -> Results[SearchResult] | Exception:
+            database = self._node(request.place.url) if request.place else self.database
+            named = [name for name in request.corpora if name != ALL]
+            checked = _Checked(
+                named, lambda rag, _: rag.search(query, corpora=request.corpora, **form.arguments, **options)
+            )
+            try:
+                # Half of the time is left for the others where one does not answer.
+                return await database.run(caller, name, checked, seconds / 2)
+            except UnknownError:
+                raise
+            except (psycopg.Error, GraphRAGError) as error:
+                if checked.has_begun or not named or not isinstance(error, _NO_ROLE):
+                    return error
+                raise UnknownError(named[0]) from None
+
+        requests = nodes.requests(None, corpora, found)
+        return form.merged(dict(zip(requests, await asyncio.gather(*map(ask, requests)), strict=True)))
 
     async def corpora(self, caller: Caller) -> list[dict[str, Any]]:
-        """Return [{name, bypass}] of the corpora that a caller sees."""
-        return await self.database.run(
-            caller,
-            self.settings.corpus,
-            lambda _, connection: reading.corpora(connection),
-            self.settings.limits.seconds,
-        )
+        """Return [{name, bypass}] of the corpora that a caller sees, at all nodes that answer soon."""
+
+        async def of_node(url: str) -> list[dict[str, Any]]:
+            try:
+                return await self._node(url).run(
+                    caller, self.settings.corpus, lambda _, connection: reading.corpora(connection), NODE_SECONDS
+                )
+            except (psycopg.Error, GraphRAGError):
+                return []
+
+        def of_first(_: GraphRAG, connection: Connection) -> tuple[list[dict[str, Any]], list[str]]:
+            urls = reading.other_nodes(connection)
+            try:
+                return reading.corpora(connection), urls
+            except psycopg.errors.InsufficientPrivilege:
+                # What he was given may be at other nodes alone.
+                if not urls:
+                    raise
+                return [], urls
+
+        found, urls = await self.database.run(caller, self.settings.corpus, of_first, self.settings.limits.seconds)
+        corpora = {row["name"]: row for row in found}
+        for url, rows in zip(urls, await asyncio.gather(*map(of_node, urls)), strict=True):
+            for row in rows:
+                if corpora.setdefault(row["name"], row) is row:
+                    self._node_of[row["name"]] = url
+        return list(corpora.values())
 
     async def answer(self, caller: Caller, corpus: str | None, question: str, arguments: dict[str, Any]) -> Answer:
         """Return an answer at once."""
@@ -79,16 +203,23 @@ class Service:
             caller, corpus, lambda rag: rag.ask(question, **arguments), self.settings.limits.ask_seconds
         )
 
-    def ask(
+    async def ask(
         self, caller: Caller, corpus: str | None, question: str, arguments: dict[str, Any]
     ) -> AsyncIterator[str | Answer]:
         """Yield an answer in pieces, then whole."""
+        name = corpus or self.settings.corpus
 
         def work(rag: GraphRAG, connection: Connection) -> Iterator[str | Answer]:
-            reading.check_corpora(connection, [rag.corpus])
             return answers.stream(rag, connection, question, arguments)
 
-        return self.database.stream(caller, corpus or self.settings.corpus, work, self.settings.limits.ask_seconds)
+        for step in range(MAX_STEPS + 1):
+            database, checked = self._where(name), _Checked([name], work)
+            with self._following(name, database, checked, step):
+                pieces = database.stream(caller, name, checked, self.settings.limits.ask_seconds)
+                async with aclosing(pieces):
+                    async for piece in pieces:
+                        yield piece
+                return
 
     def require(self, caller: Caller, right: str) -> None:
         """Refuse what a caller has no right to."""

@@ -59,8 +59,15 @@ def watch(db: Database) -> None:
     db.query("SELECT graphrag._watch_attached()")
 
 
+def take_replicated(db: Database, corpus: Corpus) -> None:
+    """Write all documents of a corpus whose rows replication brought."""
+    for row in db.query("SELECT a.id FROM graphrag._attached_tables a WHERE a.corpus_id = $1", ["int4"], [corpus.id]):
+        while db.value("SELECT graphrag._take_replicated($1)", ["int4"], [row["id"]]):
+            pass
+
+
 def backfill(db: Database, corpus: Corpus, job: Job) -> bool:
-    """Do one step of a job of kind ``attach``, whose payload says how far its `BackfillPass` is.
+    """Do one step of a job of kind ``attach``: of the `BackfillPass` in its payload, or of what replication brought.
 
     Returns
     -------
@@ -69,6 +76,8 @@ def backfill(db: Database, corpus: Corpus, job: Job) -> bool:
         that workers may not read; a locked table gets a job for later.
     """
     payload = job.payload
+    if payload.get("replicated"):
+        return not db.value("SELECT graphrag._take_replicated($1)", ["int4"], [int(payload["attached"])])
     if payload.keys() == {"attached"}:
         # A pass that begins now also does the work of earlier jobs for the same table.
         db.query(

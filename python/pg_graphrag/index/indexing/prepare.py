@@ -321,7 +321,7 @@ def _read(
     if with_full_names:
         whole_text = "\n".join(proses)
         speaking = speakers(whole_text)
-        full = with_speakers(full_names(everything, whole_text, languages), speaking)
+        full = with_speakers(full_names(everything, whole_text, languages, is_read=tagged.is_read), speaking)
     window_count = counted_windows(proses, sum(len(chunk_draft.windows) for chunk_draft in chunk_drafts))
     usages = usages_of(
         [*concepts_by_chunk, *titles.values()],

@@ -176,10 +176,10 @@ class E5(LocalModel):
         "config.json": "fac70205cace89745c985123c4ac70a0117b274bee75c701b0965d517cd48468",
         "characters.json": "41349278f866e87012aabc530192916d0cf85860b59e6389c7252db203ed3c74",
         "pieces.marisa": "6435dac904fbd609b3c21d747954f6856b0f79e289900973a4fa53c32e0a141b",
-        WEIGHTS: "850f5ccdc72bd5cde79dc0d5cbfff83357222326c855f52bc3ebed8f48a5c378",
+        WEIGHTS: "54ae8c77d78423a10a14f175ea12aaceb42650ab2a29855177dfebaea4ccadc8",
     }
-    weights_bytes = 280_017_688
-    header_digest = "504d1f4b180aba29e58ee05b4d6ca34f999ca45963715d0dffb282b66dfadf24"
+    weights_bytes = 141_996_880
+    header_digest = "68457a927b2e4d00bd14ef8274423345435036bf2622b70ced73560ade61b607"
 
     def __init__(self, directory: Path, encoder: Callable[[Path, dict[str, Any]], Encoder] = numpy_encoder) -> None:
         super().__init__(directory, encoder)

@@ -20,7 +20,7 @@ from typing import Any
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.ground.signals import signals_blocked
-from pg_graphrag.llm.embedding.tensors import Floats, map_tensors
+from pg_graphrag.llm.embedding.tensors import Floats, map_tensors, word_rows
 
 # Its converter of models would load a package for telemetry: importing it fails, which openvino takes for not installed.
 _CONVERTER = "openvino.tools.ovc"
@@ -84,7 +84,7 @@ class EngineEncoder:
     def __init__(self, weights: Path, config: dict[str, Any], precision: str) -> None:
         self._weights, self._config, self._precision = weights, config, precision
         tensors = map_tensors(weights, writable=True)
-        self._words = tensors["embeddings.word_embeddings.weight"]
+        self._words = word_rows(tensors)
         self._positions = (
             tensors["embeddings.position_embeddings.weight"] + tensors["embeddings.token_type_embeddings.weight"][:1]
         )

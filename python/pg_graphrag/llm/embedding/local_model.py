@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import NDArray, Vectors, multiply, np
-from pg_graphrag.llm.embedding.tensors import Floats, map_tensors, read_header
+from pg_graphrag.llm.embedding.tensors import Floats, map_tensors, read_header, word_rows
 from pg_graphrag.text.letters import without_stray_invisible
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class BertEncoder:
         self._width: int = config["hidden_size"]
         self._head_width = self._width // self._heads
         self._epsilon = np.float32(config["layer_norm_eps"])
-        self._words = tensors["embeddings.word_embeddings.weight"]
+        self._words = word_rows(tensors)
         longest = min(max_tokens, config["max_position_embeddings"])
         self._positions = tensors["embeddings.position_embeddings.weight"][:longest]
         # Every token is of segment 0.

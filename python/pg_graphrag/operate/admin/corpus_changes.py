@@ -9,7 +9,7 @@ from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.index.graph.merged import queue_summaries
 from pg_graphrag.server import Database
 from pg_graphrag.server.caches import shared_arrays
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find, placed
 from pg_graphrag.server.corpus.options import PINNED, Options, changed_options, parse, reindexes
 from pg_graphrag.server.queue import queue, queue_refresh, requeue_documents
 
@@ -20,6 +20,13 @@ _NAME_BYTES = 200
 def create(db: Database, name: str | None, options: str | None) -> int:
     """Make a corpus and pin its tokenizer; return its number."""
     name = check_name(name)
+    if (place := placed(db, name)) is not None:
+        raise GraphRAGError(
+            f'corpus "{name}" exists already, at node "{place.node}"',
+            sqlstate="23505",
+            hint="Choose another name. Where it is gone from there, forget it: SELECT graphrag.place_corpus(name, NULL). If this"
+            f" database is the node, say so: ALTER DATABASE … SET graphrag.node = '{place.node}'.",
+        )
     parsed = parse(_read(options))
     _check_providers(db, parsed)
     from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for

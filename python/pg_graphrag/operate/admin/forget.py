@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index import bm25
 from pg_graphrag.index.community.reports import drop_outdated
+from pg_graphrag.index.documents.attach import take_replicated
 from pg_graphrag.index.indexing.write import write_documents
 from pg_graphrag.operate.admin import traces
 from pg_graphrag.operate.admin.preconditions import check_isolation, check_sees_all
@@ -47,6 +48,7 @@ def forget(db: Database, name: str | None, source_key: str | None) -> list[Line]
         raise GraphRAGError("source_key cannot be null", sqlstate="22004", hint="Give the document's source_key.")
     check_sees_all(db, "forget()")
     check_isolation(db, "forget()")
+    take_replicated(db, corpus)
     _check_not_attached(db, corpus, source_key)
     return _Forgetting(db, corpus, source_key).run()
 

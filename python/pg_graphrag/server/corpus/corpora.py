@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from pg_graphrag.ground.errors import GraphRAGError, is_interrupt, is_of_server
 from pg_graphrag.server import Database, Row
@@ -77,6 +77,8 @@ _RIGHTS = """
 SELECT pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS sees_all,
        pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS sees_documents
 """
+# As graphrag._unknown_corpus() has it.
+_ASK_THERE = "Ask that node; GraphRAG(url), pg-graphrag and pg-graphrag serve do so by themselves."
 _NAMES = "SELECT c.name FROM graphrag.corpora c WHERE {condition} ORDER BY c.name LIMIT 20"
 _SEEN = "EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id)"
 
@@ -102,11 +104,14 @@ def find_for_check(db: Database, name: str | None) -> tuple[Corpus, str | None]:
 
 
 def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
-    """Return the error that there is no corpus called `name`."""
+    """Return the error that there is no corpus called `name` in this database: DETAIL is the url of the node that has it."""
     if name is None:
         return GraphRAGError(
             "corpus cannot be null", sqlstate="22004", hint="Give a name; where it may be left out, “default” is meant."
         )
+    if (place := placed(db, name)) is not None:
+        message = f'corpus "{name}" is at node "{place.node}"'
+        return GraphRAGError(message, sqlstate="42704", detail=place.url, hint=_ASK_THERE)
     rights = db.query(_RIGHTS)[0]
     condition = "true" if rights["sees_all"] else _SEEN if rights["sees_documents"] else "false"
     names = [row["name"] for row in db.query(_NAMES.format(condition=condition))]
@@ -118,6 +123,19 @@ def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
     if "," in name or name == "*":
         hint += " Several are for graphrag.search(…, corpora => ARRAY['a', 'b']), where '{*}' is all that you may read."
     return GraphRAGError(f'corpus "{name}" does not exist', sqlstate="42704", hint=hint)
+
+
+class Placement(NamedTuple):
+    """The node that has a corpus, and where it is: a URL without role and password."""
+
+    node: str
+    url: str
+
+
+def placed(db: Database, name: str) -> Placement | None:
+    """Return where a corpus is that is not in this database; None where it is, and where no node is known to have it."""
+    (row,) = db.query("SELECT p.node, p.url FROM graphrag._placed($1) p", ["text"], [name])
+    return None if row["node"] is None else Placement(row["node"], row["url"])
 
 
 def by_id(db: Database, corpus_id: int) -> Corpus | None:

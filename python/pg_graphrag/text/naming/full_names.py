@@ -1,4 +1,5 @@
-"""What means one thing in a document: Stone and Bob Stone, the Kestrel engine and Kestrel, 徳田 and 徳田球一, "he", who speaks.
+"""What means one thing in a document: Stone and Bob Stone, the Kestrel engine and Kestrel, 徳田 and 徳田球一, a plural and its
+singular, "he", who speaks.
 
 A function of the concepts and the prose of one document, so that neither order nor other documents, hidden ones among them,
 change it. What is likely but not sure is left to suggest_merges.
@@ -12,6 +13,7 @@ from dataclasses import replace
 from pg_graphrag.text.concept import PERSON, Concept, key
 from pg_graphrag.text.languages import HAN, KANA
 from pg_graphrag.text.words import english_words
+from pg_graphrag.text.words.concepts import latin_language
 from pg_graphrag.text.words.english_words import may_be_name
 from pg_graphrag.text.words.stopwords import ENGLISH_NAME_PARTICLES
 
@@ -164,6 +166,8 @@ _PLACED = r"\b(?:in|at|near|into|outside|around|across|throughout|within)\s(?:th
 # Between two letters; numbers side by side are two: 1 2, 12.
 _JOINED = re.compile(r"(?<=[^\W\d_])[ -](?=[^\W\d_])")
 _SHORTEST_SPELLING = 4
+# How the plural of a term ends, and in German its other cases; English has rules of its own.
+_PLURAL_ENDINGS = {"de": ("s", "es", "e", "n", "en", "nen"), "other": ("s", "es")}
 _JOINTS = re.compile("[·・]")
 _PART_OF_PERSON = re.compile(r"(?:[A-Z]\.){1,3}|(?:[DdLl]['’])?(?![A-Z]{2,})[A-Z][\w'’-]*\w(?<!['’]s)")
 _KANA_OR_HAN = re.compile(f"[{HAN}{KANA}]{{2,}}")
@@ -172,17 +176,21 @@ _FAMILY_NAMES = (2, 3)
 _JAPANESE_PERSON = re.compile("[\u4e00-\u9fff々〆ヶ]{3,6}")
 
 
-def full_names(concepts: Iterable[Concept], text: str, languages: Collection[str]) -> dict[str, Concept]:
-    """Return {key of a short name, or of another spelling: the concept that it means}.
+def full_names(
+    concepts: Sequence[Concept], text: str, languages: Collection[str], *, is_read: bool = False
+) -> dict[str, Concept]:
+    """Return {key of a short name, of another spelling, or of a plural: the concept that it means}.
 
     Parameters
     ----------
-    concepts : iterable of Concept
+    concepts : sequence of Concept
         Of one document.
     text : str
         Its prose.
     languages : collection of str
         Of its chunks.
+    is_read : bool
+        Whether a tagger has read the document: without, nobody knows that Windows are no windows.
     """
     by_key: dict[str, Concept] = {}
     for concept in concepts:
@@ -209,9 +217,37 @@ def full_names(concepts: Iterable[Concept], text: str, languages: Collection[str
         for short, full_keys in longer.items()
         if len(full_keys) == 1 and _is_sure(names[short], by_key[next(iter(full_keys))], distinct, text, languages)
     }
-    # Another spelling of a short name means what that means.
-    spelled = {name_key: full_key_of.get(spelling, spelling) for name_key, spelling in spellings.items()}
-    return {name_key: by_key[full_key] for name_key, full_key in (spelled | full_key_of).items()}
+    # Another spelling of a short name means what that means, and so does a plural.
+    meant = {name_key: full_key_of.get(spelling, spelling) for name_key, spelling in spellings.items()} | full_key_of
+    plurals = _plurals(concepts, text) if is_read else {}
+    meant = {plural: meant.get(singular, singular) for plural, singular in plurals.items()} | meant
+    return {name_key: by_key[full_key] for name_key, full_key in meant.items()}
+
+
+def _plurals(concepts: Iterable[Concept], text: str) -> dict[str, str]:
+    """Return {key of a term in the plural: key of its singular}, where the document has both and neither is called a name.
+
+    Analysers leave words with capitals as they are written, for Windows and General Motors.
+    """
+    names = {key(concept.name): concept.name for concept in concepts}
+    terms = names.keys() - {key(concept.name) for concept in concepts if concept.tag}
+    language = latin_language(text)
+    plurals: dict[str, str] = {}
+    for plural in terms:
+        singulars = terms.intersection(_singulars(names[plural], language)) - {plural}
+        if singulars:
+            plurals[plural] = min(singulars, key=len)
+    return plurals
+
+
+def _singulars(name: str, language: str) -> Iterable[str]:
+    """Return the keys of what a term may be the plural of."""
+    if language == "en":
+        *others, last = name.split(" ")
+        return (key(" ".join([*others, english_words.singular(last)])),)
+    name_key = key(name)
+    stems = (name_key.removesuffix(ending) for ending in _PLURAL_ENDINGS[language])
+    return (stem for stem in stems if len(stem) >= _SHORTEST_SPELLING)
 
 
 def _spellings(by_key: Mapping[str, Concept]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 
 # Made by steps of their own, or not at all: attachments are triggers on the application's tables, a batch at an endpoint is
-# read by who sent it, and revisions are the database's.
+# read by who sent it, revisions are the database's, the nodes of no corpus.
 _APART = {
     "corpora",
     "providers",
@@ -26,6 +26,8 @@ _APART = {
     "_attached_tables",
     "corpus_revisions",
     "llm_batches",
+    "nodes",
+    "placements",
 }
 _VALUES = {
     ("documents", "attached_id"): "NULL::int",

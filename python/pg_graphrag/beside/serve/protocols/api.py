@@ -179,7 +179,7 @@ class CurationRequest(_Request):
 def check_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return search options; refuse what would take the place of another argument of the client."""
     own = {"corpus", "query", "question", "self", "mode", "top_k", "max_tokens", "filter", "history", "response_type"}
-    own |= {"corpora", "corpus_timeout"}
+    own |= {"corpora", "corpus_timeout", "node_timeout"}
     if taken := sorted(own & set(options)):
         raise Refusal(400, "22023", f"{taken[0]!r} is no search option", "Give it as a field of its own.")
     return options
@@ -382,9 +382,7 @@ def router(service: Service) -> APIRouter:
     async def search(caller: Who, request: SearchRequest, connection: Request) -> Response:
         """Find chunks, best first."""
         arguments = request.arguments()
-        call = service.call(
-            caller, request.corpus, lambda rag: rag.search(request.query, **arguments), corpora=request.corpora
-        )
+        call = service.search(caller, request.corpus, request.query, **arguments)
         return _json({"results": await while_connected(connection, call)})
 
     @api.post("/context", tags=["retrieval"], **_of(replies.Context))

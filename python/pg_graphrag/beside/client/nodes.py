@@ -1,0 +1,354 @@
+"""Nodes: which database has a corpus, how a client of one connects to another, and several asked side by side.
+
+What the catalogue says is data of who owns the database. It says where a node is; who connects and how is the client's own. So
+no password goes to another host or port than it was for: there libpq's password file alone is asked, which has it by host.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from pg_graphrag.beside.client import hosts
+from pg_graphrag.beside.client.display import Results
+from pg_graphrag.beside.client.results import SearchResult
+from pg_graphrag.beside.client.sql_statements import Row, Statement
+from pg_graphrag.ground.bounds import ALL
+from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.merged_order import row_order
+
+T = TypeVar("T")
+# Nodes that a client is sent to, one by the other, before it believes the last: the catalogues contradict each other.
+MAX_STEPS = 3
+# What a database without a catalogue says, or one that does not tell this role.
+HAS_NO_CATALOGUE = (*hosts.LACKS, psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidSchemaName)
+# Of the URL of a node: where it is, and which of several hosts is meant.
+_PLACES = frozenset(("host", "port", "dbname", "target_session_attrs", "load_balance_hosts"))
+# Of the client's own parameters, what is meant for one host, or proves there who the client is; and what takes its place: empty,
+# not absent, where a variable of the environment would come in.
+_OF_ONE_HOST = ("password", "hostaddr", "gssdelegation", "scram_", "oauth_")
+_OF_NO_HOST = {"password": "", "hostaddr": "", "gssdelegation": "0"}
+_PORT = "5432"
+# Until a node that does not say anything is given up, where the client's own URL does not say it.
+CONNECT_SECONDS = "10"
+
+
+class Place(NamedTuple):
+    """A node, and its URL without role and password."""
+
+    node: str
+    url: str
+
+
+class Whereabouts(NamedTuple):
+    """Whether a database has a corpus, and which other one is said to have it."""
+
+    is_here: bool
+    place: Place | None
+
+
+def whereabouts(corpus: str) -> Statement[Whereabouts]:
+    """Where a corpus is, as a database knows."""
+
+    def result(rows: list[Row]) -> Whereabouts:
+        is_here, node, url = rows[0]
+        return Whereabouts(is_here, None if node is None else Place(node, url))
+
+    return Statement(
+        """
+        SELECT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = %(corpus)s), p.node, p.url
+          FROM graphrag._placed(%(corpus)s) p
+        """,
+        {"corpus": corpus},
+        result,
+    )
+
+
+def others() -> Statement[list[Place]]:
+    """The other nodes that a database knows."""
+    return Statement(
+        """
+        SELECT n.name, n.url FROM graphrag.nodes n
+         WHERE n.name IS DISTINCT FROM pg_catalog.current_setting('graphrag.node', true) ORDER BY 1
+        """,
+        {},
+        lambda rows: [Place(*row) for row in rows],
+    )
+
+
+def elsewhere(corpora: Sequence[str]) -> Statement[dict[Place, list[str]]]:
+    """Which other nodes have which of these corpora; all nodes may have more, where all corpora are asked for."""
+
+    def result(rows: list[Row]) -> dict[Place, list[str]]:
+        names: dict[Place, list[str]] = {}
+        for name, node, url in rows:
+            names.setdefault(Place(node, url), []).append(name)
+        return names
+
+    return Statement(
+        """
+        SELECT c.name, p.node, p.url
+          FROM pg_catalog.unnest(%(corpora)s::text[]) c (name)
+         CROSS JOIN LATERAL graphrag._placed(c.name) p
+         WHERE p.node IS NOT NULL
+         UNION
+        SELECT %(all)s, n.name, n.url
+          FROM graphrag.nodes n
+         WHERE %(all)s = ANY (%(corpora)s::text[])
+           AND n.name IS DISTINCT FROM pg_catalog.current_setting('graphrag.node', true)
+         ORDER BY 2, 1
+        """,
+        {"corpora": list(corpora), "all": ALL},
+        result,
+    )
+
+
+def url_at(info: psycopg.ConnectionInfo, place: Place) -> str:
+    """Return how a client that has a connection connects to a node: as the same role, by the same network's rules.
+
+    The password is that of the connection where host and port are the same, else what libpq's password file has for the host;
+    never that of ``PGPASSWORD``, which is of no host.
+
+    Raises
+    ------
+    GraphRAGError
+        22023 where the catalogue says more than where the node is.
+    """
+    try:
+        given = {name: str(value) for name, value in conninfo_to_dict(place.url).items() if value is not None}
+    except psycopg.ProgrammingError:
+        given = {}
+    if not {"host", "dbname"} <= set(given) <= _PLACES:
+        raise GraphRAGError(
+            f'the url of node "{place.node}" in the catalogue cannot be used',
+            hint="Who owns the extension gives it another: SELECT graphrag.add_node(name, 'postgresql://HOST:PORT/DATABASE').",
+        )
+    given.setdefault("port", _PORT)
+    own = {name: value for name, value in info.get_parameters().items() if name not in ("service", "servicefile")}
+    own = {"connect_timeout": CONNECT_SECONDS} | own | {"user": info.user}
+    if set(_addresses(given)) == {(info.host.lower(), str(info.port))}:
+        own["password"] = info.password
+    else:
+        known = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()}
+        own = {name: value for name, value in own.items() if not name.startswith(_OF_ONE_HOST)}
+        own |= {name: value for name, value in _OF_NO_HOST.items() if name in known}
+    return make_conninfo("", **own | given)
+
+
+def _addresses(parameters: Mapping[str, str]) -> list[tuple[str, str]]:
+    hosts = parameters["host"].lower().split(",")
+    ports = [port or _PORT for port in parameters["port"].split(",")]
+    return list(zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=False))
+
+
+def is_same(info: psycopg.ConnectionInfo, url: str) -> bool:
+    """Whether a URL that `url_at` made is of the database of a connection."""
+    parameters = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    same_host = set(_addresses(parameters)) == {(info.host.lower(), str(info.port))}
+    return same_host and parameters["dbname"] == info.dbname
+
+
+class Request(NamedTuple):
+    """A node (None: the first database), and the corpora that it is asked for."""
+
+    place: Place | None
+    corpora: tuple[str, ...]
+
+
+def requests(place: Place | None, names: Iterable[str], elsewhere: Mapping[Place, Sequence[str]]) -> list[Request]:
+    """Return what to ask a node for some corpora, and the others that have some of them. All may have more than is known."""
+    others = {name for part in elsewhere.values() for name in part} - {ALL}
+    rest = tuple(name for name in names if name not in others)
+    return [Request(place, rest)] * bool(rest) + [Request(other, tuple(part)) for other, part in elsewhere.items()]
+
+
+class LateError(GraphRAGError):
+    """A node did not answer in time."""
+
+    def __init__(self, place: Place | None, seconds: float) -> None:
+        hint = "Give node_timeout more seconds, or leave out its corpora."
+        super().__init__(
+            f"{_name(place)} did not answer: it took longer than {seconds:g} s", sqlstate="57014", hint=hint
+        )
+
+
+class Client(Protocol):
+    """Who asks: the connection can be told to end what it does."""
+
+    _own_connection: Any
+
+    def close(self) -> Any:
+        """End its connection."""
+
+
+_ending: set[asyncio.Future[Any]] = set()
+
+
+async def side_by_side_async(
+    clients: Mapping[Request, Client], calls: Mapping[Request, Callable[[], Awaitable[T]]], seconds: float
+) -> dict[Request, T | Exception]:
+    """Return what each call returns, or why it failed: LateError after so many seconds. What is late is ended behind the back."""
+    tasks = {request: asyncio.ensure_future(call()) for request, call in calls.items()}
+    try:
+        await asyncio.wait(tasks.values(), timeout=seconds)
+    finally:
+        for request, task in tasks.items():
+            if not task.done():
+                task.cancel()
+                ending = asyncio.ensure_future(_end(task, clients[request]))
+                _ending.add(ending)
+                ending.add_done_callback(_ending.discard)
+    answers: dict[Request, T | Exception] = {}
+    for request, task in tasks.items():
+        if not task.done() or task.cancelled():
+            answers[request] = LateError(request.place, seconds)
+        elif isinstance(error := task.exception(), Exception):
+            answers[request] = error
+        else:
+            answers[request] = task.result()
+    return answers
+
+
+async def _end(task: asyncio.Future[Any], client: Client) -> None:
+    with suppress(BaseException):
+        await task
+    await client.close()
+
+
+def side_by_side(
+    clients: Mapping[Request, Client], calls: Mapping[Request, Callable[[], T]], seconds: float
+) -> dict[Request, T | Exception]:
+    """As `side_by_side_async`, in threads."""
+    answers: dict[Request, T | Exception] = {}
+    late: set[Request] = set()
+
+    def run(request: Request, call: Callable[[], T]) -> None:
+        try:
+            answers[request] = call()
+        except Exception as error:
+            answers[request] = error
+        if request in late:
+            clients[request].close()
+
+    threads = {
+        request: threading.Thread(target=copy_context().run, args=(run, request, call), daemon=True)
+        for request, call in calls.items()
+    }
+    deadline = time.monotonic() + seconds
+    for thread in threads.values():
+        thread.start()
+    try:
+        for thread in threads.values():
+            thread.join(max(deadline - time.monotonic(), 0))
+    finally:
+        for request, thread in threads.items():
+            if thread.is_alive():
+                late.add(request)
+                if (connection := clients[request]._own_connection) is not None:
+                    threading.Thread(target=_cancel, args=(connection,), daemon=True).start()
+    return {request: LateError(request.place, seconds) if request in late else answers[request] for request in calls}
+
+
+def _cancel(connection: Any) -> None:
+    with suppress(psycopg.Error):
+        hosts.cancel(connection)
+
+
+# What a caller is told at once: a corpus that he named is not there, or is not for him.
+_OF_NAMES = (psycopg.errors.UndefinedObject, psycopg.errors.InsufficientPrivilege)
+_OF_NODES = (psycopg.Error, GraphRAGError)
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is asked of each database, and which of all rows are wanted then.
+
+    `wanted`: how many, `offset` of which are left out; `minimum`: the relevance that the others have at least.
+    """
+
+    arguments: dict[str, Any]
+    wanted: int
+    offset: int
+    minimum: float | None
+
+    @classmethod
+    def of(cls, arguments: dict[str, Any]) -> "Form":
+        """Return the form of a search with these arguments. What they cannot be a database says."""
+        options, top_k = dict(arguments["options"]), arguments["top_k"]
+        offset, minimum = options.get("offset"), options.get("min_relevance")
+        if isinstance(offset, int) and not isinstance(offset, bool) and offset > 0:
+            del options["offset"]
+            top_k += offset
+        else:
+            offset = 0
+        # Of each row it says how relevant it is.
+        if isinstance(minimum, int | float) and not isinstance(minimum, bool) and 0 <= minimum <= 1:
+            options["min_relevance"] = 0
+        else:
+            minimum = None
+        return cls(arguments | {"top_k": top_k, "options": options}, top_k, offset, minimum)
+
+    def merged(self, answers: Mapping[Request, Results[SearchResult] | Exception]) -> Results[SearchResult]:
+        """Return the rows of several databases as the search of one that has all their corpora.
+
+        Raises
+        ------
+        Exception
+            Of a corpus that was named and is not there or not for the caller; and where nothing was found and a node did not
+            answer.
+        """
+        notes: dict[str, list[str]] = {}
+        rows: list[SearchResult] = []
+        whose: dict[str, Place | None] = {}
+        faults: list[Exception] = []
+        for (place, corpora), answer in answers.items():
+            if isinstance(answer, Exception):
+                # Of all that the caller may read there may be nothing at a node.
+                has_nothing = isinstance(answer, _OF_NAMES) and set(corpora) == {ALL}
+                if not has_nothing and (isinstance(answer, _OF_NAMES) or not isinstance(answer, _OF_NODES)):
+                    raise answer
+                faults.append(answer)
+                late = isinstance(answer, LateError)
+                said = reason_of(answer) if late else f"{_name(place)} did not answer: {reason_of(answer)}"
+                for name in () if has_nothing else corpora:
+                    notes.setdefault(name, []).append(said)
+                continue
+            for name, reason in answer[0].explain.get("unanswered", {}).items() if answer else ():
+                notes.setdefault(name, []).append(reason)
+            for row in answer:
+                if whose.setdefault(row.corpus, place) == place:
+                    rows.append(row)
+            for name in {row.corpus for row in answer if whose[row.corpus] != place}:
+                notes.setdefault(name, []).append(f"that of {_name(place)}: {_name(whose[name])} has one of this name")
+        if not rows and (notes or len(faults) == len(answers)) and faults:
+            raise faults[0]
+        rows.sort(
+            key=lambda row: row_order(row.explain["corpus_relevance"], row.explain["corpus_rank"] - 1, row.corpus)
+        )
+        note = {"unanswered": {name: "; ".join(reasons) for name, reasons in notes.items()}} if notes else {}
+        return Results(
+            replace(
+                row,
+                rank=rank,
+                explain={name: said for name, said in row.explain.items() if name != "unanswered"} | note,
+            )
+            for rank, row in enumerate(rows[: self.wanted], 1)
+            if rank > self.offset and (self.minimum is None or row.explain["relevance"] >= self.minimum)
+        )
+
+
+def _name(place: Place | None) -> str:
+    return "the first database" if place is None else f'node "{place.node}"'
+
+
+def reason_of(error: Exception) -> str:
+    """Return what an error says, on a line."""
+    text = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    return (text or str(error)).removeprefix("graphrag: ").partition("\n")[0]

@@ -140,6 +140,7 @@ CANNOT = {
     "test_server_cli_docker.py": _EXTENSION,
     "test_quickstart.py": _EXTENSION,
     "test_bundle.py": _EXTENSION,
+    "test_debian_packages.py": _EXTENSION,
     "test_migrations.py": _EXTENSION,
     "test_session_cache.py": _SESSION,
     "test_search.py::test_the_wrapper_of_a_mode_gives_what_search_gives": _WRAPPER,

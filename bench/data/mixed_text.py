@@ -1,9 +1,9 @@
 """Any number of documents of sentences of public text, and vectors of them that cost no encoder.
 
 Sentences of bench/data/public_text.py, in the order of their sources, so that neighbours are of one RFC or one letter of a
-dictionary; all-MiniLM-L6-v2 embeds each once. A document takes its sentences from around one place, a paragraph of it from closer
-together. The vector of a text is the mean of those of the sentences in it, weighted by their lengths: `python -m bench mixed_text`
-says how near that is to what the encoder makes of the whole.
+dictionary; all-MiniLM-L6-v2 embeds each once. A document takes its sentences from around one place, a paragraph of it from
+closer together. The vector of a text is the mean of those of the sentences in it, weighted by their lengths:
+`python -m bench mixed_text` says how near that is to what the encoder makes of the whole.
 """
 
 from __future__ import annotations

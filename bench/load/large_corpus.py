@@ -17,7 +17,6 @@ import json
 import os
 import random
 import statistics
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,13 +1,13 @@
-"""A corpus on several nodes: how much of what one node finds is found when each searches its part, and one walks over the candidates.
+"""A corpus on several nodes: how much of what one node finds is found when each searches its part, and one walks on from there.
 
     python -m bench node_walk [--sets musique hotpotqa lihua-other] [--nodes 2 4 8] [--candidates 10 25 50 100]
 
 The documents of a set are dealt to nodes at random. A node answers from the graph that its documents alone make: a filter has
 that meaning (docs/architecture.md), so the parts need no servers of their own. "merged": the ten best of each node, ordered by
-relevance, as a search of several corpora has them. "walk": each node gives so many candidates; `hybrid` is asked once more over the
-union of these documents and the graph that they make. BM25's statistics are those of the whole, which nodes would tell each other.
-Recall is the share of the ten chunks that the whole has first (whole), and of the evidence (gold; its documents among the first
-ten). "read": documents of the union, as a share of the set.
+relevance, as a search of several corpora has them. "walk": each node gives so many candidates; `hybrid` is asked once more over
+the union of these documents and the graph that they make. BM25's statistics are those of the whole, which nodes would tell each
+other. Recall is the share of the ten chunks that the whole has first (whole), and of the evidence (gold; its documents among the
+first ten). "read": documents of the union, as a share of the set.
 """
 
 import argparse

@@ -20,7 +20,6 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -32,7 +31,6 @@ from bench.load.growth import SIZES, TOP, Worker, recall, scalar
 from bench.load.long_document import status
 from bench.load.search import processor_seconds
 
-SERVER = Path(__file__).resolve().parents[2] / "bin/graphrag-server"
 DATABASE, CORPUS, PROVIDER = "bench_large", "large", "mixed"
 # Documents that are inserted at a time, and that wait at least.
 INSERTED, WAITING = 2000, 1000
@@ -109,6 +107,78 @@ def load(url: str, text: MixedText, chunks: int, options: argparse.Namespace, de
             worker.end()
         # What is left in the queue is taken back.
         connection.execute("DELETE FROM graphrag.documents WHERE status <> 'indexed'")
+
+
+# Rows of documents `first` to `last` again, under other numbers and keys. A vector is mixed with one of another document: equal
+# ones would be one element of an index.
+_COPY = (
+    """INSERT INTO graphrag.documents (id, corpus, corpus_id, source_key, title, content, metadata, status, content_hash,
+                                       indexed_hash, indexed_at)
+       SELECT d.id + {documents}, d.corpus, d.corpus_id, pg_catalog.lpad((d.source_key::int + {keys})::text, 7, '0'), d.title,
+              d.content, d.metadata, d.status, d.content_hash, d.indexed_hash, d.indexed_at
+         FROM graphrag.documents d WHERE d.id BETWEEN {first} AND {last}""",
+    """INSERT INTO graphrag.chunks (id, corpus_id, document_id, ordinal, start_offset, own_offset, end_offset, language, content,
+                                    token_count, tsv, tf_overflow, section, page)
+       SELECT c.id + {chunks}, c.corpus_id, c.document_id + {documents}, c.ordinal, c.start_offset, c.own_offset, c.end_offset,
+              c.language, c.content, c.token_count, c.tsv, c.tf_overflow, c.section, c.page
+         FROM graphrag.chunks c WHERE c.document_id BETWEEN {first} AND {last}""",
+    """INSERT INTO graphrag.chunk_windows (id, corpus_id, document_id, chunk_id, ordinal, start_offset, end_offset)
+       SELECT w.id + {windows}, w.corpus_id, w.document_id + {documents}, w.chunk_id + {chunks}, w.ordinal, w.start_offset,
+              w.end_offset
+         FROM graphrag.chunk_windows w WHERE w.document_id BETWEEN {first} AND {last}""",
+    """WITH v AS MATERIALIZED (
+           SELECT x.*, pg_catalog.row_number() OVER (ORDER BY x.window_id) AS place,
+                  pg_catalog.row_number() OVER (ORDER BY x.window_id DESC) AS other_place
+             FROM {vectors} x WHERE x.document_id BETWEEN {first} AND {last})
+       INSERT INTO {vectors} (space_id, window_id, chunk_id, document_id, embedding)
+       SELECT v.space_id, v.window_id + {windows}, v.chunk_id + {chunks}, v.document_id + {documents},
+              l2_normalize(v.embedding + o.embedding * pg_catalog.array_fill({share}::real, ARRAY[384])::vector)
+         FROM v JOIN v o ON o.other_place = v.place""",
+    """SELECT graphrag._bm25_add({corpus}, 'chunk', pg_catalog.array_agg(c.id), pg_catalog.array_agg(c.document_id))
+         FROM graphrag.chunks c WHERE c.document_id BETWEEN {first} + {documents} AND {last} + {documents}""",
+)
+# Documents whose rows are copied at a time.
+COPIED = 2500
+
+
+def copy_rows(url: str, chunks: int, deadline: float) -> None:
+    """Fill the corpus up with copies of rows of what is indexed: sizes and searches of a larger one, without its indexing."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        began, before = time.monotonic(), counted(connection, "chunks")
+        names = "document", "chunk", "chunk_window"
+        known = {name: int(scalar(connection, f"SELECT max(id) FROM graphrag.{name}s")) for name in names}
+        corpus, space, own = connection.execute(
+            "SELECT s.corpus_id, s.id, s.own_tables FROM graphrag.embedding_spaces s WHERE s.state = 'active'"
+        ).fetchall()[0]
+        keys = int(scalar(connection, "SELECT max(source_key)::int + 1 FROM graphrag.documents"))
+        number = before
+        for turn in range(1, 100):
+            for first in range(1, known["document"] + 1, COPIED):
+                if number >= chunks or time.monotonic() > deadline:
+                    break
+                values = {
+                    "documents": turn * known["document"],
+                    "chunks": turn * known["chunk"],
+                    "windows": turn * known["chunk_window"],
+                    "keys": turn * keys,
+                    "vectors": f"graphrag.window_vectors_{space}" if own else "graphrag.window_vectors",
+                    "share": 0.3 + 0.1 * turn,
+                    "corpus": corpus,
+                    "first": first,
+                    "last": min(first + COPIED - 1, known["document"]),
+                }
+                with connection.transaction():
+                    connection.execute("SET LOCAL session_replication_role = replica")
+                    for statement in _COPY:
+                        rows = connection.execute(statement.format(**values).encode()).rowcount
+                        number += rows if "graphrag.chunks (" in statement else 0
+                connection.execute("SELECT graphrag._queue_jobs('pack', %s)", [[corpus]])
+                connection.execute("CALL graphrag.process_jobs(1)")
+                print(f"{number:9,} chunks with copies, {time.monotonic() - began:.0f} s", flush=True)
+        connection.execute("SELECT graphrag._recount(%s), graphrag._advance_sequences()", [corpus])
+        connection.execute(
+            "UPDATE graphrag.corpus_revisions SET revision = pg_current_xact_id() WHERE corpus_id = %s", [corpus]
+        )
 
 
 def vector_indexes(connection: Connection) -> list[str]:
@@ -334,14 +404,19 @@ def main() -> None:
     parser.add_argument("--parts", nargs="*", default=[], choices=PARTS, help="what else is measured at each size")
     parser.add_argument("--port", type=int, default=0, help="of the endpoint of vectors")
     parser.add_argument("--reuse", action="store_true", help="measure what is there, load nothing")
+    parser.add_argument("--fill", type=int, default=0, help="load nothing, copy rows up to so many chunks, and measure")
     options = parser.parse_args()
     text = MixedText()
     prepare(options.url, Endpoint(text, options.port))
     url = conninfo.make_conninfo(options.url, dbname=DATABASE)
-    if options.reuse:
+    deadline = time.monotonic() + 60 * options.minutes
+    if options.fill:
+        with psycopg.connect(url, autocommit=True) as connection:
+            drop_vector_indexes(connection)
+        copy_rows(url, options.fill, deadline)
+    if options.reuse or options.fill:
         report(url, text, options)
         return
-    deadline = time.monotonic() + 60 * options.minutes
     for size in [*options.sizes, options.chunks]:
         with psycopg.connect(url, autocommit=True) as connection:
             is_there = counted(connection, "chunks") >= size

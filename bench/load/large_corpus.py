@@ -129,7 +129,8 @@ _COPY = (
     """WITH v AS MATERIALIZED (
            SELECT x.*, pg_catalog.row_number() OVER (ORDER BY x.window_id) AS place,
                   pg_catalog.row_number() OVER (ORDER BY x.window_id DESC) AS other_place
-             FROM {vectors} x WHERE x.document_id BETWEEN {first} AND {last})
+             FROM {vectors} x WHERE x.chunk_id IN (
+                  SELECT c.id FROM graphrag.chunks c WHERE c.document_id BETWEEN {first} AND {last}))
        INSERT INTO {vectors} (space_id, window_id, chunk_id, document_id, embedding)
        SELECT v.space_id, v.window_id + {windows}, v.chunk_id + {chunks}, v.document_id + {documents},
               l2_normalize(v.embedding + o.embedding * pg_catalog.array_fill({share}::real, ARRAY[384])::vector)
@@ -315,6 +316,9 @@ def measure_changes(url: str, text: MixedText) -> None:
         ):
             for key in keys[:CHANGED] if name == "update" else keys[CHANGED:]:
                 connection.execute(statement.encode(), [key])
+                if key == keys[-1]:
+                    runs = [searched(connection, "hybrid", question, {}) for question in questions(text, first, 5)]
+                    print(f"hybrid while a removal waits: {statistics.median(run[1] for run in runs):.0f} ms (median)")
                 costs.setdefault(name, []).append(processed(connection))
         for name, values in costs.items():
             print(f"{name} of a document: {statistics.median(values):.0f} ms of a worker's processor (median)")
@@ -347,10 +351,69 @@ def measure_drop(url: str, text: MixedText) -> None:
     rolled_back(url, "drop_corpus(), undone", f"SELECT graphrag.drop_corpus('{CORPUS}')")
 
 
+# Vectors of which each kind of index is made.
+SAMPLED = 100_000
+# What is indexed and its operator class, the order of a scan, and how many it finds that are compared again by their vectors.
+KINDS = {
+    "vector": ("(embedding::vector(384)) vector_cosine_ops", "embedding::vector(384) <=> {q}::vector(384)", 10),
+    "halfvec": ("(embedding::halfvec(384)) halfvec_cosine_ops", "embedding::halfvec(384) <=> {q}::halfvec(384)", 20),
+    "bit, 100 re-ranked": (
+        "(binary_quantize(embedding)::bit(384)) bit_hamming_ops",
+        "binary_quantize(embedding)::bit(384) <~> binary_quantize({q}::vector(384))::bit(384)",
+        100,
+    ),
+    "bit, 400 re-ranked": (
+        "",
+        "binary_quantize(embedding)::bit(384) <~> binary_quantize({q}::vector(384))::bit(384)",
+        400,
+    ),
+}
+
+
+def measure_indexes(url: str, text: MixedText) -> None:
+    """Make each kind of index on SAMPLED vectors, in one process; print its size, processor time and recall."""
+    del text
+    with psycopg.connect(url) as connection:
+        pid = connection.info.backend_pid
+
+        def rows(sql: str) -> list[Any]:
+            return connection.execute(sql.encode()).fetchall()
+
+        sample = f"SELECT window_id AS id, embedding FROM graphrag.window_vectors ORDER BY hashint8(window_id) LIMIT {SAMPLED}"
+        connection.execute(f"CREATE TEMP TABLE sampled AS {sample}".encode())
+        connection.execute("SET LOCAL maintenance_work_mem = '2GB'")
+        connection.execute("SET LOCAL max_parallel_maintenance_workers = 0")
+        connection.execute("SET LOCAL hnsw.ef_search = 400")
+        connection.execute("ANALYZE sampled")
+        asked = [str(vector) for _, vector in rows(f"{sample.replace('LIMIT', 'OFFSET')} LIMIT 50")]
+        nearest = "SELECT id FROM sampled ORDER BY embedding::vector(384) <=> '{q}'::vector(384) LIMIT 10"
+        exact = [{i for (i,) in rows(nearest.format(q=q))} for q in asked]
+        for name, (indexed, order, most) in KINDS.items():
+            if indexed:
+                connection.execute("DROP INDEX IF EXISTS sampled_idx")
+                before = processor_seconds(pid)
+                connection.execute(f"CREATE INDEX sampled_idx ON sampled USING hnsw ({indexed}) WITH (m = 16)".encode())
+                built = processor_seconds(pid) - before
+            ((size,),) = rows("SELECT pg_relation_size('sampled_idx')")
+            scan = f"SELECT id, embedding FROM sampled ORDER BY {order} LIMIT {most}"
+            again = f"SELECT id FROM ({scan}) s ORDER BY s.embedding::vector(384) <=> {{q}}::vector(384) LIMIT 10"
+            before = processor_seconds(pid)
+            found = [{i for (i,) in rows(again.replace("{q}", f"'{q}'"))} for q in asked]
+            cpu = processor_seconds(pid) - before
+            share = sum(len(a & b) for a, b in zip(found, exact, strict=True)) / (10 * len(asked))
+            print(
+                f"{name:20} {size / SAMPLED:6.0f} bytes a vector, {1000 * built / SAMPLED:5.2f} ms of a processor each,"
+                f" recall@10 {share:.3f}, {1000 * cpu / len(asked):.1f} ms of a processor a question",
+                flush=True,
+            )
+        connection.rollback()
+
+
 PARTS: dict[str, Callable[[str, MixedText], None]] = {
     "changes": measure_changes,
     "checks": measure_checks,
     "drop": measure_drop,
+    "indexes": measure_indexes,
 }
 
 

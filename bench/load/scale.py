@@ -5,7 +5,7 @@
 MEASURED has the figures of `python -m bench large_corpus` (a million chunks without a graph) and of `python -m bench growth`
 (100,000 documents with the graph of NLP), both in docs/scale.md or bench/RESULTS.md. Sizes grow with the chunks. What a vector
 index costs to build, to insert into and to ask grows with their logarithm besides; a comparison of all vectors and BM25 grow with
-the chunks. It knows nothing of a disk that is waited for: figures hold where memory has what the last line of a block says.
+the chunks. It knows nothing of a disk that is waited for: the vector indexes that are searched fit into memory, and so does BM25.
 """
 
 from __future__ import annotations

@@ -20,33 +20,35 @@ class Measured:
     """Of a chunk of some 75 words with one window, or of a search; times are of a processor."""
 
     at: int = 1_000_000
-    # ms a chunk: cut, written, BM25; a local model; what NLP finds, merged, without AGE's graph, with the vectors of names.
-    text_ms: float = 3.0
-    encoder_ms: float = 7.0
-    graph_ms: float = 18.0
+    # ms a chunk: cut, written, BM25; a local model; the tagger, concepts and the merge.
+    text_ms: float = 0.95
+    encoder_ms: float = 15.0
+    graph_ms: float = 10.0
     # ms a vector of 384 dimensions, of an index of `at`: built from nothing, and inserted.
-    build_ms: float = 0.9
-    insert_ms: float = 3.0
+    build_ms: float = 0.48
+    insert_ms: float = 5.0
     # Bytes a chunk: documents; chunks with their words, windows and BM25; a vector's row; the graph, and AGE's copy.
-    document_bytes: float = 500
-    chunk_bytes: float = 2000
-    vector_row_bytes: float = 1720
-    graph_bytes: float = 30_000
+    document_bytes: float = 410
+    chunk_bytes: float = 2040
+    vector_row_bytes: float = 1690
+    graph_bytes: float = 27_000
     age_bytes: float = 20_000
     # Names that have a vector, by chunk: their index is half as dense.
     names: float = 4.4
-    # ms of a search at `at`: what does not grow; the vector index; BM25; all vectors compared.
-    fixed_ms: float = 8.0
-    scan_ms: float = 8.0
-    bm25_ms: float = 10.0
-    compared_ms: float = 1150.0
+    # ms of a search at `at`: windows by the index; BM25, and what of it does not grow; all vectors compared, in three
+    # processes together. Bytes that a session keeps of a chunk for BM25.
+    scan_ms: float = 20.0
+    bm25_ms: float = 8.0
+    fixed_ms: float = 14.0
+    compared_ms: float = 2100.0
+    session_bytes: float = 20
 
 
 MEASURED = Measured()
 DAY = 86_400
 # Bytes of a vector of so many dimensions in an index by how it is stored there, and of a neighbour's number.
 STORED = {"vector": 4.0, "halfvec": 2.0, "bit, re-ranked": 1 / 8}
-NEIGHBOUR_BYTES, TUPLE_BYTES = 6.0, 120.0
+NEIGHBOUR_BYTES, TUPLE_BYTES = 6.0, 200.0
 
 
 def index_bytes(dimensions: int, stored: str, m: int) -> float:
@@ -94,9 +96,13 @@ def table(sizes: list[int], dimensions: int) -> str:
         ",.1f",
     )
     add("an insert into it, ms a chunk", [one.insert_ms * larger * deeper(n) for n in sizes], ",.1f")
-    add("BM25 of a question, ms", [one.bm25_ms * n / one.at for n in sizes])
+    add("`bm25`, ms of a processor", [one.fixed_ms + one.bm25_ms * n / one.at for n in sizes])
+    add("what a session would keep for it, MB", [one.session_bytes * n / 1e6 for n in sizes])
     add("windows by the index, ms", [one.scan_ms * larger * deeper(n) for n in sizes])
-    add("half of the corpus by a filter, ms", [one.compared_ms * larger * n / one.at for n in sizes])
+    add(
+        "all windows compared (a filter that many pass), s",
+        [one.compared_ms * larger * n / one.at / 1000 for n in sizes],
+    )
     head = f"| | {' | '.join(f'{n:,} chunks' for n in sizes)} |"
     lines = [head, "|---" * (len(sizes) + 1) + "|"]
     return "\n".join(lines + [f"| {name} | {' | '.join(values)} |" for name, values in rows])

@@ -16,7 +16,7 @@ BEGIN
                OR NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.id = next_corpus AND c.move IS NOT NULL)
               AND EXISTS (SELECT
                             FROM graphrag.jobs j
-                           WHERE j.stage = of_stage AND j.corpus_id = next_corpus AND j.turn IN (0, 1, 2) AND j.next_attempt_at <= now()
+                           WHERE j.stage = of_stage AND j.corpus_id = next_corpus AND j.turn IN (0, 1, 2, 3) AND j.next_attempt_at <= now()
                              AND j.state <> 'failed'
                              AND (j.state = 'pending' OR j.lease <> ALL (alive)));
     END LOOP;

@@ -16,10 +16,7 @@ from tests.sql.linked_nodes import link
 from tests.sql.test_several_corpora import merged, places
 from tests.sql.themes import SEA
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(beside.IS_BESIDE, reason="the other nodes answer SQL, which a database beside does not"),
-]
+pytestmark = pytest.mark.skipif(beside.IS_BESIDE, reason="the other nodes answer SQL, which a database beside does not")
 
 CORPORA = {
     "a": ("stories", STORIES),
@@ -70,6 +67,7 @@ def test_one_of_three_is_stopped_and_comes_back(three: dict[str, tuple[Cluster, 
     assert merged(here, NAMES) == whole
 
 
+@pytest.mark.slow
 def test_a_node_that_is_killed_while_it_answers_is_the_fault_of_its_corpus(
     three: dict[str, tuple[Cluster, Database]],
 ) -> None:
@@ -109,6 +107,7 @@ def test_a_node_that_is_killed_while_it_answers_is_the_fault_of_its_corpus(
             assert all('node "b"' in text for text in answers[0])
 
 
+@pytest.mark.slow
 def test_a_standby_asks_other_nodes_too(
     three: dict[str, tuple[Cluster, Database]], cluster: Callable[..., Cluster]
 ) -> None:

@@ -10,7 +10,18 @@ import psycopg
 import pytest
 
 from tests.runtime.cluster import Cluster, Database
-from tests.sql.attach import APP, ARTICLES, articles, attach, backfill, backfill_by_workers, documents, queued, session, states
+from tests.sql.attach import (
+    APP,
+    ARTICLES,
+    articles,
+    attach,
+    backfill,
+    backfill_by_workers,
+    documents,
+    queued,
+    session,
+    states,
+)
 from tests.sql.ingest import Background, refused, rows, value, wait_for, wait_for_lock, work
 
 FIRING = (

@@ -191,8 +191,10 @@ def plan(
         made.steps.append(
             Step(
                 PUBLISHER,
-                f"CREATE PUBLICATION {names.name} FOR TABLE {listed} WITH (publish_via_partition_root = true);\n"
-                f"COMMENT ON PUBLICATION {names.name} IS {literal(names.mark)}",
+                # Sent together, they are one transaction.
+                f"CREATE PUBLICATION {names.name} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
+                + ";\n"
+                + f"COMMENT ON PUBLICATION {names.name} IS {literal(names.mark)}",
                 f"DROP PUBLICATION {names.name}",
             )
         )

@@ -77,6 +77,7 @@ CANNOT = {
     "test_forget.py::test_a_document_of_an_attached_table_is_refused": "its table is a superuser's",
     "test_forget.py::test_names_that_rows_bring_are_no_trace_of_their_namesake": "its table is a superuser's",
     "test_attach_changes.py::test_column_that_takes_the_place_of_another_is_read": _EVENTS,
+    "test_attach_changes.py::test_values_that_are_written_anew_are_followed": _EVENTS,
     "test_attach_changes.py::test_what_cannot_be_followed_is_said_once_and_made_good[True-": _EVENTS,
     "test_attach_partitions.py::test_partitions_that_come_and_go_are_followed_after_a_pass[True-": _EVENTS,
     "test_attach_partitions.py::test_a_partition_that_left_is_the_applications_own[True]": _EVENTS,

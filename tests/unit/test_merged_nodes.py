@@ -52,7 +52,7 @@ def test_a_form_asks_each_database_for_what_the_whole_may_need() -> None:
     assert asked.arguments["options"] == {"min_relevance": 0, "rrf_k": 10, "nodes": "here"}
     # What cannot be, a database refuses.
     wrong = {"offset": -1, "min_relevance": True}
-    assert form(**wrong).arguments["options"] == wrong
+    assert form(**wrong).arguments["options"] == {**wrong, "nodes": "here"}
 
 
 def test_of_two_corpora_of_one_name_the_first_counts() -> None:

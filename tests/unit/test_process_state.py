@@ -17,7 +17,8 @@ from pg_graphrag.server import Database
 from pg_graphrag.server.caches.session_cache import SessionCache, cache
 
 PACKAGE = Path(pg_graphrag.__path__[0])
-# Of no database: by address of an endpoint, by connection, by how a role connects to a node, by token, by path, by model and text, or of the process itself.
+# Of no database: by address of an endpoint, by connection or how to make one, by token, by path, by model and text, or of the
+# process itself.
 OF_NONE = {
     "server.access.entry:_pending",
     "beside.client.hosts:_is_beside",

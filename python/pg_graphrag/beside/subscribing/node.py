@@ -192,9 +192,12 @@ def plan(
             Step(
                 PUBLISHER,
                 # Sent together, they are one transaction.
-                f"CREATE PUBLICATION {names.name} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
-                + ";\n"
-                + f"COMMENT ON PUBLICATION {names.name} IS {literal(names.mark)}",
+                ";\n".join(
+                    (
+                        f"CREATE PUBLICATION {names.name} FOR TABLE {listed} WITH (publish_via_partition_root = true)",
+                        f"COMMENT ON PUBLICATION {names.name} IS {literal(names.mark)}",
+                    )
+                ),
                 f"DROP PUBLICATION {names.name}",
             )
         )

@@ -24,6 +24,11 @@ def rows(connection: Connection, sql: str, **values: Any) -> list[dict[str, Any]
     return cursor.execute(sql.encode(), values).fetchall()
 
 
+def names(connection: Connection) -> set[str]:
+    """Return the names of all corpora of a database, which are not for the caller."""
+    return {row["name"] for row in rows(connection, "SELECT c.name FROM graphrag.corpora c")}
+
+
 def corpora(connection: Connection) -> list[dict[str, Any]]:
     """Return [{name, bypass}] of the corpora in which the caller sees a document, and all for who may read the progress.
 

@@ -179,21 +179,24 @@ class Service:
             except (psycopg.Error, GraphRAGError):
                 return []
 
-        def of_first(_: GraphRAG, connection: Connection) -> tuple[list[dict[str, Any]], list[str]]:
+        def of_first(_: GraphRAG, connection: Connection) -> tuple[list[dict[str, Any]], list[str], set[str]]:
             urls = reading.other_nodes(connection)
+            names = reading.names(connection) if urls else set()
             try:
-                return reading.corpora(connection), urls
+                return reading.corpora(connection), urls, names
             except psycopg.errors.InsufficientPrivilege:
                 # What he was given may be at other nodes alone.
                 if not urls:
                     raise
-                return [], urls
+                return [], urls, names
 
-        found, urls = await self.database.run(caller, self.settings.corpus, of_first, self.settings.limits.seconds)
+        seconds = self.settings.limits.seconds
+        found, urls, names = await self.database.run(caller, self.settings.corpus, of_first, seconds)
         corpora = {row["name"]: row for row in found}
         for url, rows in zip(urls, await asyncio.gather(*map(of_node, urls)), strict=True):
             for row in rows:
-                if corpora.setdefault(row["name"], row) is row:
+                # Of one name that of the first database is asked, for callers who are given another, too.
+                if row["name"] not in names and corpora.setdefault(row["name"], row) is row:
                     self._node_of[row["name"]] = url
         return list(corpora.values())
 

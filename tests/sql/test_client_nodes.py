@@ -110,9 +110,11 @@ def test_a_connection_that_may_not_ask_for_nodes_does_not(three: dict[str, Node]
         assert not [statement for statement in statements if "_placed(" in statement or "refused" in statement]
         owner.execute(f"REVOKE pg_monitor FROM {role}".encode())
         statements.clear()
-        with GraphRAG(make_conninfo(three["a"].url, options=f"-c role={role}"), "stories") as rag:
-            with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                rag.search(QUESTION)
+        with (
+            GraphRAG(make_conninfo(three["a"].url, options=f"-c role={role}"), "stories") as rag,
+            pytest.raises(psycopg.errors.InsufficientPrivilege),
+        ):
+            rag.search(QUESTION)
         # The call itself.
         assert len([statement for statement in statements if "refused" in statement]) == 1
 
@@ -147,6 +149,16 @@ def test_a_replica_knows_the_nodes_too(three: dict[str, Node]) -> None:
         assert {hit.corpus for hit in hits} == {"sea", "stories"} and "unanswered" not in hits[0].explain
     with GraphRAG(down, "sea") as rag, pytest.raises(psycopg.OperationalError):
         rag.search(QUESTION, corpora=["sea"])
+
+
+def test_work_is_done_at_the_node_also_by_a_client_that_did_nothing_before(three: dict[str, Node]) -> None:
+    with GraphRAG(three["b"].url, "stories") as there:
+        there.insert({"source_key": "new", "content": "Konrad Zuse built the Z3."})
+        with GraphRAG(three["a"].url, "stories") as rag:
+            rag.process_jobs()
+        assert there.progress().pending == 0
+        there.delete("new")
+        there.process_jobs()
 
 
 def test_a_client_on_asyncio_goes_there_too(three: dict[str, Node]) -> None:

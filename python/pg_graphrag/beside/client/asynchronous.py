@@ -401,14 +401,21 @@ class AsyncGraphRAG:
 
     def _at(self, url: Any) -> "AsyncGraphRAG":
         """Return the client of this one that is at a database and stays there."""
-        if url not in self._nodes:
-            client = self._nodes[url] = staying(_impatient(url), self.corpus)
+        client = self._nodes.get(url)
+        if client is None:
+            client = staying(_impatient(url), self.corpus)
             client._log_queries, client._max_lag = self._log_queries, self._max_lag
             if url == self._source:
                 client._replicas = [
                     _Replica(staying(replica.client._source, self.corpus)) for replica in self._replicas
                 ]
-        return self._nodes[url]
+        return self._nodes.setdefault(url, client)
+
+    def _forget(self, late: "AsyncGraphRAG") -> None:
+        # Other threads may add some, and forget this one too.
+        for url, client in list(self._nodes.items()):
+            if client is late:
+                self._nodes.pop(url, None)
 
     async def _elsewhere(self, names: Sequence[str]) -> dict[nodes.Place, list[str]]:
         """Return which other nodes are to be asked for which of some corpora; their urls say how this client gets there."""
@@ -416,9 +423,7 @@ class AsyncGraphRAG:
             await is_beside_async(connection)
             if not catalogue_of(connection).is_readable:
                 return {}
-            found = await execute(connection, nodes.elsewhere(names))
-            places = {place._replace(url=nodes.url_at(connection.info, place)): part for place, part in found.items()}
-            return {place: part for place, part in places.items() if not nodes.is_same(connection.info, place.url)}
+            return nodes.from_here(connection.info, await execute(connection, nodes.elsewhere(names)))
 
     async def _search_nodes(
         self,
@@ -441,7 +446,7 @@ class AsyncGraphRAG:
             requests = []
             for request, client in clients.items():
                 if isinstance(answers[request], nodes.LateError):
-                    self._nodes = {url: other for url, other in self._nodes.items() if other is not client}
+                    self._forget(client)
                 # What sent this client there is older than what is known there.
                 elif (
                     isinstance(answers[request], psycopg.errors.UndefinedObject)
@@ -896,7 +901,9 @@ class AsyncGraphRAG:
         """
         statement = sql_statements.process_jobs(max_jobs)
         if isinstance(self._source, str):
-            async with await connect(self._node_url or self._source) as connection:
+            url = self._node_url or self._source
+            own = (await connect_to(url, self.corpus))[0] if self._follows else await connect(url)
+            async with own as connection:
                 await execute(connection, statement)
         elif isinstance(self._source, psycopg.AsyncConnection):
             await execute(self._source, statement)

@@ -36,7 +36,8 @@ SELECT coalesce(pg_catalog.bool_or(c.relname OPERATOR(pg_catalog.=) '_installed'
                                    AND pg_catalog.pg_relation_size(c.oid) OPERATOR(pg_catalog.>) 0), false) AS has_nodes
   FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
- WHERE c.relname OPERATOR(pg_catalog.=) ANY ('{_installed,nodes}'::pg_catalog.name[]) AND n.nspname OPERATOR(pg_catalog.=) 'graphrag'
+ WHERE n.nspname OPERATOR(pg_catalog.=) 'graphrag'
+   AND c.relname OPERATOR(pg_catalog.=) ANY ('{_installed,nodes}'::pg_catalog.name[])
 """
 _VERSION = "SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'pg_graphrag'"
 # What a database answers that lacks what is asked for.

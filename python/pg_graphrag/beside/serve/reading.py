@@ -94,9 +94,7 @@ def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
 
 def elsewhere(connection: Connection, corpora: Sequence[str]) -> dict[nodes.Place, list[str]]:
     """Return which other nodes have which of some corpora; their urls say how the server gets there."""
-    found = execute(connection, nodes.elsewhere(corpora))
-    places = {place._replace(url=nodes.url_at(connection.info, place)): names for place, names in found.items()}
-    return {place: names for place, names in places.items() if not nodes.is_same(connection.info, place.url)}
+    return nodes.from_here(connection.info, execute(connection, nodes.elsewhere(corpora)))
 
 
 def other_nodes(connection: Connection) -> list[str]:

@@ -153,7 +153,7 @@ def is_same(info: psycopg.ConnectionInfo, url: str) -> bool:
     return same_host and parameters["dbname"] == info.dbname
 
 
-def from_here(info: psycopg.ConnectionInfo, found: Mapping[Place, list[str]]) -> dict[Place, list[str]]:
+def from_here(info: psycopg.ConnectionInfo, found: dict[Place, list[str]]) -> dict[Place, list[str]]:
     """Return what `elsewhere` found, with urls by which a client that has a connection gets there; without its database."""
     places = {place._replace(url=url_at(info, place)): names for place, names in found.items()}
     return {place: names for place, names in places.items() if not is_same(info, place.url)}

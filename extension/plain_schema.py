@@ -2,7 +2,7 @@
 
 Functions whose body is Python become ones that say where they are to be called. What ``beside/process/plain.sql`` makes takes
 the place of what ``sql/`` makes of the same name. Everything else is ``sql/`` as it is. The builds make it: setup.py,
-install-package, ``make bundle`` and ``./test``.
+install-package, ``make pgxn`` and ``./test``.
 
 Usage: plain_schema.py [FOLDER]
 """

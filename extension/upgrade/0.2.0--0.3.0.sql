@@ -93,6 +93,9 @@ BEGIN
 END
 $block$;
 ALTER TABLE graphrag.community_states ADD COLUMN community_count int;
+ALTER TABLE graphrag.corpora
+    ADD COLUMN move jsonb,
+    ADD CONSTRAINT corpora_move_check CHECK (coalesce(move ->> 'state' IN ('moving', 'moved', 'arriving'), move IS NULL));
 -- Tables that are attached go on feeding their corpora, whatever their owners were given.
 ALTER TABLE graphrag.attached_tables RENAME TO _attached_tables;
 ALTER TABLE graphrag._attached_tables
@@ -204,7 +207,7 @@ DROP INDEX graphrag.jobs_due_idx;
 -- Corpora take turns.
 ALTER TABLE graphrag.jobs
     ADD COLUMN stage smallint NOT NULL GENERATED ALWAYS AS (CASE WHEN kind IN ('optimize', 'communities', 'reports') THEN 3 WHEN kind IN ('embed', 'graph', 'describe') THEN 2 ELSE 1 END) STORED,
-    ADD COLUMN turn smallint NOT NULL GENERATED ALWAYS AS (CASE kind WHEN 'pack' THEN 0 WHEN 'graph' THEN 2 ELSE 1 END) STORED;
+    ADD COLUMN turn smallint NOT NULL GENERATED ALWAYS AS (CASE WHEN kind = 'pack' THEN 0 WHEN kind IN ('remove', 'sweep') THEN 1 WHEN kind = 'graph' THEN 3 ELSE 2 END) STORED;
 CREATE INDEX jobs_due_idx ON graphrag.jobs (stage, corpus_id, turn, next_attempt_at, id) WHERE state <> 'failed';
 
 -- Parts of long documents are projected by their chunks.

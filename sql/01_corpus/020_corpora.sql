@@ -8,10 +8,12 @@ CREATE TABLE graphrag.corpora (
     tokenizer_fingerprint text        NOT NULL,
     created_at            timestamptz NOT NULL DEFAULT now(),
     protection            text,
+    move                  jsonb,
     CONSTRAINT corpora_pkey PRIMARY KEY (name),
     CONSTRAINT corpora_id_key UNIQUE (id),
     CONSTRAINT corpora_name_check CHECK (name <> '' AND pg_catalog.octet_length(name) <= 200),
-    CONSTRAINT corpora_options_check CHECK (pg_catalog.jsonb_typeof(options) = 'object')
+    CONSTRAINT corpora_options_check CHECK (pg_catalog.jsonb_typeof(options) = 'object'),
+    CONSTRAINT corpora_move_check CHECK (coalesce(move ->> 'state' IN ('moving', 'moved', 'arriving'), move IS NULL))
 );
 SELECT pg_catalog.pg_extension_config_dump('graphrag.corpora', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.corpora_id_seq', '');
@@ -25,6 +27,7 @@ COMMENT ON COLUMN graphrag.corpora.tokenizer IS 'Tokenizer that cuts chunks; pin
 COMMENT ON COLUMN graphrag.corpora.tokenizer_fingerprint IS 'SHA-256 of the tokenizer''s ranks; chunks never depend on the machine';
 COMMENT ON COLUMN graphrag.corpora.created_at IS 'Time of creation';
 COMMENT ON COLUMN graphrag.corpora.protection IS 'Condition by which readers see its documents, as given to protect(); null: they see all';
+COMMENT ON COLUMN graphrag.corpora.move IS 'State of a move between databases, by pg-graphrag move: moving (it is read, not written), moved (it is elsewhere) or arriving (neither is done yet); null: none';
 
 -- Whether a corpus with these options has an Apache AGE graph.
 CREATE FUNCTION graphrag._has_cypher(options jsonb) RETURNS boolean

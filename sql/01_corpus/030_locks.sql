@@ -5,12 +5,12 @@ CREATE TABLE graphrag._locks (
     kind      text NOT NULL,
     forgets   int  NOT NULL DEFAULT 0,
     CONSTRAINT _locks_pkey PRIMARY KEY (corpus_id, kind),
-    CONSTRAINT _locks_kind_check CHECK (kind IN ('corpus', 'spaces', 'before spaces', 'batches', 'replies', 'bm25', 'age'))
+    CONSTRAINT _locks_kind_check CHECK (kind IN ('corpus', 'spaces', 'before spaces', 'batches', 'replies', 'bm25', 'age', 'moves'))
 );
-COMMENT ON TABLE graphrag._locks IS 'Rows that are locked in the order of _lock_tables(); made when they are first wanted, those of replies with their corpus';
+COMMENT ON TABLE graphrag._locks IS 'Rows that are locked in the order of _lock_tables(); made when they are first wanted, those of replies and moves with their corpus';
 COMMENT ON COLUMN graphrag._locks.corpus_id IS 'Corpus; 0: of the whole database';
 COMMENT ON COLUMN graphrag._locks.forgets IS 'Of replies: how many documents forget() has taken out of the corpus. A reply to a question of before is not kept';
-COMMENT ON COLUMN graphrag._locks.kind IS 'What the lock orders: corpus (merges), spaces (writers of vectors, who share it, and swaps), before spaces (who waits for spaces), batches (of requests to models), replies (who keeps what a model said shares it, forget() has it alone), bm25 (optimize), age (closing functions of Apache AGE)';
+COMMENT ON COLUMN graphrag._locks.kind IS 'What the lock orders: corpus (merges), spaces (writers of vectors, who share it, and swaps), before spaces (who waits for spaces), batches (of requests to models), replies (who keeps what a model said shares it, forget() has it alone), bm25 (optimize), age (closing functions of Apache AGE), moves (who writes in a snapshot of before shares it, who moves the corpus writes it)';
 
 CREATE FUNCTION graphrag._lock(corpus_id int, kind text, is_shared boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -35,14 +35,14 @@ CREATE FUNCTION graphrag._make_replies_lock() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    INSERT INTO graphrag._locks (corpus_id, kind) VALUES (NEW.id, 'replies') ON CONFLICT DO NOTHING;
+    INSERT INTO graphrag._locks (corpus_id, kind) VALUES (NEW.id, 'replies'), (NEW.id, 'moves') ON CONFLICT DO NOTHING;
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._make_replies_lock() IS 'Trigger of corpora: makes what who asks a model shares';
+COMMENT ON FUNCTION graphrag._make_replies_lock() IS 'Trigger of corpora: makes what is shared by who asks a model, and by who writes';
 CREATE TRIGGER corpora_added AFTER INSERT ON graphrag.corpora FOR EACH ROW EXECUTE FUNCTION graphrag._make_replies_lock();
 ALTER TABLE graphrag.corpora ENABLE ALWAYS TRIGGER corpora_added;
-INSERT INTO graphrag._locks (corpus_id, kind) SELECT c.id, 'replies' FROM graphrag.corpora c;
+INSERT INTO graphrag._locks (corpus_id, kind) SELECT c.id, k.kind FROM graphrag.corpora c, (VALUES ('replies'), ('moves')) k (kind);
 
 -- A statement of its own reads the number: it sees what was committed while the one before it waited.
 CREATE FUNCTION graphrag._hold_replies(corpus_id int) RETURNS int
@@ -78,6 +78,7 @@ AS $$
 BEGIN
     -- Before it, as in _lock_corpus(): who has documents as a whole may wait for spaces.
     LOCK TABLE graphrag.documents IN ACCESS SHARE MODE;
+    PERFORM graphrag._refuse_moved(corpus_id);
     IF is_shared THEN
         BEGIN
             PERFORM graphrag._lock(corpus_id, 'before spaces', true);

@@ -47,7 +47,7 @@ BEGIN
       FROM graphrag.placements p
       JOIN graphrag.nodes n ON n.name = p.node
      WHERE p.corpus = _placed.corpus AND p.node IS DISTINCT FROM current_setting('graphrag.node', true)
-       AND NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = _placed.corpus);
+       AND NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = _placed.corpus AND c.move ->> 'state' IS DISTINCT FROM 'moved');
 END
 $$;
 COMMENT ON FUNCTION graphrag._placed(text) IS 'Node and url of a corpus that is not in this database; null where it is, or where no node is known to have it';

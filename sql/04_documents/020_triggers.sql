@@ -34,11 +34,13 @@ BEGIN
         -- The foreign key would wait for who drops the corpus too, and then fail without a hint. In other levels a lock fails where the
         -- corpus was altered since the snapshot.
         IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
-            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus FOR KEY SHARE;
+            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus AND c.move IS NULL FOR KEY SHARE;
         ELSE
-            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus;
+            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus AND c.move IS NULL;
         END IF;
         IF NEW.corpus_id IS NULL THEN
+            -- Before ON CONFLICT, which would tell of a key that arrives.
+            PERFORM graphrag._say_moved(c.name, c.move) FROM graphrag.corpora c WHERE c.name = NEW.corpus AND c.move IS NOT NULL;
             IF NEW.corpus IS DISTINCT FROM 'default' OR (SELECT p.node FROM graphrag._placed(NEW.corpus) p) IS NOT NULL THEN
                 PERFORM graphrag._unknown_corpus(NEW.corpus, format('Create it with SELECT graphrag.create_corpus(%L);', NEW.corpus));
             END IF;
@@ -132,6 +134,7 @@ AS $$
 DECLARE
     is_due boolean;
 BEGIN
+    PERFORM graphrag._refuse_moved(CASE TG_OP WHEN 'DELETE' THEN OLD.corpus_id ELSE NEW.corpus_id END);
     IF TG_OP <> 'INSERT' THEN
         INSERT INTO graphrag._document_counts (corpus_id, status, is_searchable, count)
         VALUES (OLD.corpus_id, OLD.status, coalesce(OLD.indexed_hash = OLD.content_hash, false), -1);
@@ -175,6 +178,7 @@ CREATE FUNCTION graphrag._documents_inserted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM graphrag._refuse_moved(VARIADIC array_agg(DISTINCT d.corpus_id)) FROM inserted d;
     PERFORM graphrag._requeue_jobs('index', array_agg(d.corpus_id), array_agg(d.id)) FROM inserted d
       WHERE d.indexed_at IS NULL AND d.retracted_at IS NULL;
     RETURN NULL;
@@ -189,6 +193,7 @@ AS $$
 DECLARE
     rewritten_ids bigint[];
 BEGIN
+    PERFORM graphrag._refuse_moved(VARIADIC array_agg(DISTINCT n.corpus_id)) FROM updated_new n;
     PERFORM graphrag._requeue_jobs('index', array_agg(n.corpus_id), array_agg(n.id))
        FROM updated_new n
        JOIN updated_old o USING (id)
@@ -231,6 +236,7 @@ CREATE FUNCTION graphrag._documents_deleted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM graphrag._refuse_moved(VARIADIC array_agg(DISTINCT d.corpus_id)) FROM deleted d;
     PERFORM graphrag._void_documents((SELECT array_agg(d.id) FROM deleted d));
     RETURN NULL;
 END
@@ -243,6 +249,7 @@ CREATE FUNCTION graphrag._documents_truncated() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM graphrag._refuse_moved(VARIADIC array_agg(c.id)) FROM graphrag.corpora c;
     DELETE FROM graphrag.jobs WHERE document_id IS NOT NULL;
     DELETE FROM graphrag.imported_extractions;
     TRUNCATE graphrag.pictures;

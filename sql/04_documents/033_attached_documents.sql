@@ -283,14 +283,15 @@ BEGIN
 
     CASE NEW.action
         WHEN 'write' THEN
-            PERFORM graphrag._write_attached(NEW, corpus_name);
+            -- First, as workers do: what is noted is locked before documents are.
             PERFORM graphrag._supersede_replicated(attached.id, NEW.source_keys);
+            PERFORM graphrag._write_attached(NEW, corpus_name);
         -- orphans: of a pass. A row of such a key may have come by replication since.
         WHEN 'delete', 'orphans' THEN
-            missed := graphrag._delete_attached(attached.id, corpus_name, NEW.source_keys) < cardinality(NEW.source_keys);
             IF NEW.action = 'delete' THEN
                 PERFORM graphrag._supersede_replicated(attached.id, NEW.source_keys);
             END IF;
+            missed := graphrag._delete_attached(attached.id, corpus_name, NEW.source_keys) < cardinality(NEW.source_keys);
         WHEN 'truncate' THEN
             DELETE FROM graphrag_attached._replicated r
              WHERE r.attached_id = attached.id AND r.source_key NOT IN (SELECT u.source_key FROM unnest(NEW.source_keys) u (source_key));

@@ -75,6 +75,8 @@ BEGIN
        AND NOT EXISTS (SELECT FROM pg_attribute t
                          JOIN pg_type y ON y.oid = (graphrag_attached._type(a.relation, t.attname)).base
                         WHERE t.attrelid = a.relation AND t.attnum > 0 AND NOT t.attisdropped
+                          AND t.attname = ANY (graphrag_attached._listed_columns(a)
+                                               || ARRAY[a.title_column, a.where_column, a.valid_from_column, a.valid_to_column])
                           -- Such a column is computed where a table is read.
                           AND (t.attgenerated = 'v'
                                -- A cast to it would name it, and who owns its schema could put another under its name.
@@ -125,20 +127,18 @@ BEGIN
         END IF;
         RETURN NULL;
     END IF;
-    FOREACH statement IN ARRAY graphrag_attached._changed_sql(%1$s, graphrag_attached._attached_above(%1$s, TG_RELID), TG_OP, TG_NAME) LOOP
-        EXECUTE statement;
-    END LOOP;
-    RETURN NULL;
-EXCEPTION
-    WHEN deadlock_detected OR lock_not_available THEN
-        RAISE;
-    WHEN OTHERS THEN
-        IF graphrag_attached._is_replicated() THEN
+    BEGIN
+        FOREACH statement IN ARRAY graphrag_attached._changed_sql(%1$s, graphrag_attached._attached_above(%1$s, TG_RELID), TG_OP, TG_NAME) LOOP
+            EXECUTE statement;
+        END LOOP;
+    EXCEPTION
+        WHEN deadlock_detected OR lock_not_available THEN
             RAISE;
-        END IF;
-        GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-        PERFORM graphrag_attached._not_followed(%1$s, graphrag_attached._attached_above(%1$s, TG_RELID), SQLSTATE, SQLERRM, hint);
-        RETURN NULL;
+        WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+            PERFORM graphrag_attached._not_followed(%1$s, graphrag_attached._attached_above(%1$s, TG_RELID), SQLSTATE, SQLERRM, hint);
+    END;
+    RETURN NULL;
 END
 $body$, attached_id, rows);
 END
@@ -152,7 +152,7 @@ BEGIN ATOMIC
      WHERE r.attached_id = _supersede_replicated.attached_id AND r.source_key = ANY (_supersede_replicated.source_keys);
 END;
 
--- Writes documents of rows that replication brought, a batch at a time in their order; returns whether there are more. What its owner
+-- Writes documents of rows that replication brought, a batch at a time in their order; returns whether to go on. What its owner
 -- noted of a table he no longer owns, or while he may not write the corpus, is left to a pass.
 -- SECURITY DEFINER: a worker need not own the extension.
 CREATE FUNCTION graphrag._take_replicated(attached_id int) RETURNS boolean
@@ -180,12 +180,20 @@ BEGIN
     WITH oldest AS (
         SELECT r.id, sum(pg_column_size(r.*)) OVER (ORDER BY r.id ROWS UNBOUNDED PRECEDING) - pg_column_size(r.*) AS bytes_before
           FROM (SELECT x.* FROM graphrag_attached._replicated x WHERE x.attached_id = attached.id ORDER BY x.id LIMIT 1000) r
+    ), free AS (
+        SELECT r.id FROM graphrag_attached._replicated r JOIN oldest o ON o.id = r.id
+         WHERE r.attached_id = attached.id AND o.bytes_before < 8000000
+         ORDER BY r.id FOR UPDATE OF r SKIP LOCKED
     ), gone AS (
+        -- What comes after one that a session holds, which writes the row itself, is for a later worker: its order is kept.
         DELETE FROM graphrag_attached._replicated r
-         USING oldest o
-         WHERE r.attached_id = attached.id AND r.id = o.id AND o.bytes_before < 8000000
+         USING free f
+         WHERE r.attached_id = attached.id AND r.id = f.id AND r.id < ALL (SELECT o.id FROM oldest o WHERE o.bytes_before < 8000000 EXCEPT SELECT x.id FROM free x)
         RETURNING r.*
     ) SELECT array_agg(g.*::graphrag_attached._replicated ORDER BY g.id) INTO taken FROM gone g;
+    IF taken IS NULL THEN
+        RETURN false;
+    END IF;
     BEGIN
         PERFORM graphrag._check_may_feed(attached, pg_get_userbyid(owner));
         heard := ARRAY(SELECT u FROM unnest(taken) u

@@ -76,6 +76,7 @@ BEGIN
         END IF;
         PERFORM graphrag._default_corpus();
     END IF;
+    PERFORM graphrag._refuse_moved(c.id) FROM graphrag.corpora c WHERE c.name = request.corpus;
     IF NOT pg_has_role(request.caller, (SELECT e.extowner FROM pg_extension e WHERE e.extname = 'pg_graphrag'), 'USAGE')
         AND NOT graphrag._may_write(t.owner, (SELECT c.id FROM graphrag.corpora c WHERE c.name = request.corpus)) THEN
         RAISE EXCEPTION 'role "%" may not write corpus "%"', t.owner, request.corpus

@@ -14,7 +14,7 @@ CREATE TABLE graphrag.jobs (
     created_at      timestamptz NOT NULL DEFAULT now(),
     chunks          int4range,
     stage           smallint    NOT NULL GENERATED ALWAYS AS (CASE WHEN kind IN ('optimize', 'communities', 'reports') THEN 3 WHEN kind IN ('embed', 'graph', 'describe') THEN 2 ELSE 1 END) STORED,
-    turn            smallint    NOT NULL GENERATED ALWAYS AS (CASE kind WHEN 'pack' THEN 0 WHEN 'graph' THEN 2 ELSE 1 END) STORED,
+    turn            smallint    NOT NULL GENERATED ALWAYS AS (CASE WHEN kind = 'pack' THEN 0 WHEN kind IN ('remove', 'sweep') THEN 1 WHEN kind = 'graph' THEN 3 ELSE 2 END) STORED,
     CONSTRAINT jobs_pkey PRIMARY KEY (id),
     CONSTRAINT jobs_kind_check CHECK (kind IN ('attach', 'remove', 'index', 'embed', 'graph', 'sweep', 'pack', 'optimize', 'summarize', 'describe', 'reembed', 'batch', 'communities', 'reports')),
     CONSTRAINT jobs_state_check CHECK (state IN ('pending', 'leased', 'failed')),
@@ -45,7 +45,7 @@ COMMENT ON COLUMN graphrag.jobs.kind IS 'index or remove (a document), embed (ve
 COMMENT ON COLUMN graphrag.jobs.document_id IS 'Document of an index, embed, graph or remove job';
 COMMENT ON COLUMN graphrag.jobs.chunks IS 'Ordinals of the chunks of the part of a long document that the job is for; null: all';
 COMMENT ON COLUMN graphrag.jobs.stage IS 'Texts of all corpora (1) come before their vectors of long documents with their pictures, and their graphs (2), so that what is new is found soon, and these before what is made of a whole corpus (3); within a stage corpora take turns';
-COMMENT ON COLUMN graphrag.jobs.turn IS 'Order within the stage of a corpus: packing (0), which is short and makes every search faster, then texts or vectors (1), then graphs (2)';
+COMMENT ON COLUMN graphrag.jobs.turn IS 'Order within the stage of a corpus: packing (0), which is short and makes every search faster; then removals (1), until which no search can use a vector index; then texts or vectors (2), then graphs (3)';
 COMMENT ON COLUMN graphrag.jobs.payload IS 'What else the job needs to know; raw: the answer of a model that could not be used; faults: how often a fault of a provider or of the server put it off; unembeddable: why the document will be without some vectors; skipped: of reembed and reports, what the model has no vector of; waiting: keys of the requests in llm_batch_requests that it waits for; text: of a graph job, whether the chunks are those of this content and these options, so that the graph alone is missing; removes: whether an index job took the place of a removal, so that the index has what no search may count';
 COMMENT ON COLUMN graphrag.jobs.state IS 'pending, leased (a worker has it), failed (dead letter: retry_failed() queues it again)';
 COMMENT ON COLUMN graphrag.jobs.attempts IS 'Attempts begun';

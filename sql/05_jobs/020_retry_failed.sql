@@ -12,7 +12,7 @@ BEGIN
       WHERE d.id IN (SELECT p.document_id
                        FROM graphrag.pictures p
                        JOIN graphrag.corpora c ON c.id = p.corpus_id
-                      WHERE (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus) AND p.error IS NOT NULL)
+                      WHERE c.move IS NULL AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus) AND p.error IS NOT NULL)
       ORDER BY d.id FOR NO KEY UPDATE;
     -- Breakers are closed for all: a provider serves any corpus.
     DELETE FROM graphrag.provider_state;
@@ -20,11 +20,11 @@ BEGIN
     -- What was answered badly is asked again.
     DELETE FROM graphrag.llm_batch_requests r
      USING graphrag.corpora c
-     WHERE c.id = r.corpus_id AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus) AND r.state = 'spoiled';
+     WHERE c.id = r.corpus_id AND c.move IS NULL AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus) AND r.state = 'spoiled';
     WITH cleared AS (
         UPDATE graphrag.pictures p SET error = NULL
           FROM graphrag.corpora c
-         WHERE c.id = p.corpus_id AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus) AND p.error IS NOT NULL
+         WHERE c.id = p.corpus_id AND c.move IS NULL AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus) AND p.error IS NOT NULL
         RETURNING p.corpus_id)
     SELECT graphrag._queue_jobs('describe', array_agg(DISTINCT x.corpus_id)) INTO retried FROM cleared x;
     WITH queued AS (
@@ -32,7 +32,7 @@ BEGIN
            SET state = 'pending', attempts = 0, errors = 0, next_attempt_at = now(), payload = j.payload - '{faults,timeouts,unembeddable,skipped}'::text[]
           FROM graphrag.corpora c
          WHERE c.id = j.corpus_id
-           AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus)
+           AND c.move IS NULL AND (retry_failed.corpus IS NULL OR c.name = retry_failed.corpus)
            AND (j.state = 'failed' OR j.state = 'pending' AND j.next_attempt_at > now())
         RETURNING j.document_id
     ), documents AS (

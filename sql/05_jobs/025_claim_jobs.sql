@@ -1,4 +1,4 @@
--- The first corpus with a number above `beyond` that has a job due in a stage; null: none has. Corpora are stepped through by the index,
+-- The first corpus with a number above `beyond` that has a job due in a stage, and does not move; null: none has. Corpora are stepped through by the index,
 -- and so are their turns: what is not due yet, however much, is not read.
 CREATE FUNCTION graphrag._next_due_corpus(of_stage int, beyond int, alive int[]) RETURNS int
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
@@ -13,9 +13,10 @@ BEGIN
                          ORDER BY j.corpus_id
                          LIMIT 1);
         EXIT WHEN next_corpus IS NULL
-               OR EXISTS (SELECT
+               OR NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.id = next_corpus AND c.move IS NOT NULL)
+              AND EXISTS (SELECT
                             FROM graphrag.jobs j
-                           WHERE j.stage = of_stage AND j.corpus_id = next_corpus AND j.turn IN (0, 1, 2) AND j.next_attempt_at <= now()
+                           WHERE j.stage = of_stage AND j.corpus_id = next_corpus AND j.turn IN (0, 1, 2, 3) AND j.next_attempt_at <= now()
                              AND j.state <> 'failed'
                              AND (j.state = 'pending' OR j.lease <> ALL (alive)));
     END LOOP;

@@ -62,6 +62,7 @@ CREATE FUNCTION graphrag._bm25_lock(corpus_id int) RETURNS void
 LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     SELECT graphrag._lock(corpus_id, 'bm25');
+    SELECT graphrag._refuse_moved(corpus_id);
 END;
 COMMENT ON FUNCTION graphrag._bm25_lock(int) IS 'Waits until no optimize() of the corpus runs, and keeps others out until the end of the transaction';
 

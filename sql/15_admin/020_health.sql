@@ -247,6 +247,14 @@ SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
  WHERE j.state = 'pending' AND j.errors > 0 AND j.kind <> 'attach' -- said of the table
  GROUP BY c.name
  UNION ALL
+SELECT CASE c.move ->> 'state' WHEN 'moving' THEN 'error' ELSE 'warning' END, pg_catalog.format('corpus "%s"', c.name),
+       pg_catalog.format(CASE c.move ->> 'state' WHEN 'moving' THEN 'has been moving to %s for %s, and is not written' ELSE 'has been arriving from %s, with nothing new for %s' END,
+                         c.move ->> 'place', pg_catalog.date_trunc('second', pg_catalog.now() - (c.move ->> 'since')::timestamptz)),
+       'pg-graphrag move, repeated as before, goes on where it ended; with --undo it is taken back.'
+  FROM graphrag.corpora c
+ WHERE c.move ->> 'state' = 'moving' AND (c.move ->> 'since')::timestamptz < pg_catalog.now() - '1 minute'::interval
+    OR c.move ->> 'state' = 'arriving' AND (c.move ->> 'since')::timestamptz < pg_catalog.now() - '15 minutes'::interval
+ UNION ALL
 SELECT 'warning', 'extension', pg_catalog.format('of this database is version %s; %s is installed on the server', e.extversion, a.default_version),
        'ALTER EXTENSION pg_graphrag UPDATE; open sessions go over by themselves.'
   FROM pg_catalog.pg_extension e
@@ -275,4 +283,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, are tried again or wait for an endpoint for more than 15 minutes, documents without some vectors, chunks for which NLP stood in for a model or completed its reply, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, that are behind for more than 15 minutes, or show a reader of their corpus no row, some chunks (whether they are what their documents say, and have vectors), what only repair() brings back after a restore, a standby''s lag, subscriptions of attached tables or documents (lag, errors, tables not copied yet), publications of tables that workers cannot change then, prepared transactions, the server''s queue of notifications, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, are tried again or wait for an endpoint for more than 15 minutes, documents without some vectors, chunks for which NLP stood in for a model or completed its reply, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, that are behind for more than 15 minutes, or show a reader of their corpus no row, some chunks (whether they are what their documents say, and have vectors), what only repair() brings back after a restore, a standby''s lag, subscriptions of attached tables or documents (lag, errors, tables not copied yet), publications of tables that workers cannot change then, prepared transactions, corpora whose move to another database has ended early, the server''s queue of notifications, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

@@ -6,6 +6,7 @@ AS $$
 BEGIN
     LOCK TABLE graphrag.documents IN ACCESS SHARE MODE;
     PERFORM graphrag._lock(corpus_id, 'corpus');
+    PERFORM graphrag._refuse_moved(corpus_id);
 END
 $$;
 

@@ -43,6 +43,7 @@ BEGIN
     IF NOT FOUND THEN
         PERFORM graphrag._unknown_corpus(corpus);
     END IF;
+    PERFORM graphrag._refuse_moved(this_corpus);
     PERFORM graphrag._lock_grants();
     RETURN this_corpus;
 END

@@ -31,6 +31,7 @@ DECLARE
     corpus   record;
     suspects bigint[];
     queued   bigint;
+    moving   CONSTANT int[] := ARRAY(SELECT c.id FROM graphrag.corpora c WHERE c.move IS NOT NULL);
 BEGIN
     -- pg_restore --disable-triggers leaves triggers that fire always, or for replication, firing like others: a role that may replicate
     -- would pass them.
@@ -78,18 +79,19 @@ BEGIN
     DELETE FROM graphrag.pictures p WHERE NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = p.document_id AND d.corpus_id = p.corpus_id);
     PERFORM graphrag._settle_pictures(array_agg(d.id))
        FROM graphrag.documents d
-      WHERE (d.pictures_hash IS NOT NULL OR EXISTS (SELECT FROM graphrag.pictures p WHERE p.document_id = d.id))
+      WHERE d.corpus_id <> ALL (moving) AND (d.pictures_hash IS NOT NULL OR EXISTS (SELECT FROM graphrag.pictures p WHERE p.document_id = d.id))
         AND d.pictures_hash IS DISTINCT FROM graphrag._pictures_hash(d.id);
     suspects := ARRAY(
         SELECT d.id
           FROM graphrag.documents d
-         WHERE (d.retracted_at IS NOT NULL) <> (d.status = 'retracted') OR d.retracted_at IS NOT NULL AND d.indexed_hash IS NOT NULL
+         WHERE d.corpus_id <> ALL (moving) AND (
+               (d.retracted_at IS NOT NULL) <> (d.status = 'retracted') OR d.retracted_at IS NOT NULL AND d.indexed_hash IS NOT NULL
             OR d.content_hash <> graphrag._content_hash(d.title, d.content, d.pictures_hash)
             OR d.indexed_at IS NOT NULL AND d.indexed_hash <> d.content_hash
             OR d.indexed_hash IS NOT NULL AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id)
                AND (d.content ~ '\S' OR EXISTS (SELECT FROM graphrag.pictures p WHERE p.document_id = d.id
                                                    AND concat(p.caption, p.alternative_text, p.description, p.recognised_text) ~ '\S'))
-            OR (d.indexed_at IS NULL AND d.retracted_at IS NULL OR d.status = 'failed') AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id));
+            OR (d.indexed_at IS NULL AND d.retracted_at IS NULL OR d.status = 'failed') AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id)));
     PERFORM graphrag._lock_rows(suspects);
     UPDATE graphrag.documents d
        SET indexed_at = NULL, content_hash = graphrag._content_hash(d.title, d.content, d.pictures_hash)
@@ -110,7 +112,7 @@ BEGIN
       FROM graphrag.documents d WHERE d.id = ANY (suspects) AND d.indexed_at IS NULL AND d.retracted_at IS NULL;
     SELECT queued + coalesce(sum(graphrag._queue_removals(c.id)), 0) INTO queued FROM graphrag.corpora c;
     PERFORM graphrag._advance_sequences();
-    PERFORM graphrag._settle_versions(h.corpus_id) FROM graphrag._histories h ORDER BY h.corpus_id;
+    PERFORM graphrag._settle_versions(h.corpus_id) FROM graphrag._histories h WHERE h.corpus_id <> ALL (moving) ORDER BY h.corpus_id;
     PERFORM graphrag._see_attached(a.id) FROM graphrag._attached_tables a ORDER BY a.id;
     PERFORM graphrag._queue_attached();
     PERFORM graphrag._notice_waiting();
@@ -120,7 +122,7 @@ $$;
 
 -- Then of each corpus: its graph, its own jobs, and what sessions hold of it. Returns the number of graphs made; null where rows of the
 -- corpus are damaged, which a WARNING says, and nothing of it is changed.
-CREATE FUNCTION graphrag._repair_corpus(corpus_id int) RETURNS int
+CREATE FUNCTION graphrag._repair_corpus(corpus_id int, with_graph boolean DEFAULT true) RETURNS int
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
 AS $$
 #variable_conflict use_variable
@@ -133,7 +135,7 @@ BEGIN
     END IF;
     -- Before its jobs: the row of one keeps a worker waiting who has the corpus.
     PERFORM graphrag._lock_corpus(corpus_id);
-    IF EXISTS (SELECT FROM pg_extension x WHERE x.extname = 'pg_graphrag') THEN   -- a database without it has no Apache AGE graphs
+    IF with_graph AND EXISTS (SELECT FROM pg_extension x WHERE x.extname = 'pg_graphrag') THEN   -- a database without it has no Apache AGE graphs
         PERFORM graphrag.rebuild_graph(corpus.name);
     END IF;
     PERFORM graphrag._recount(corpus_id);
@@ -176,7 +178,7 @@ DECLARE
 BEGIN
     queued := graphrag._repair_documents();
     SELECT coalesce(sum(c.graphs), 0), array_agg(c.name) FILTER (WHERE c.graphs IS NULL) INTO graphs, damaged
-      FROM (SELECT x.name, graphrag._repair_corpus(x.id) AS graphs FROM (SELECT y.id, y.name FROM graphrag.corpora y ORDER BY y.id) x) c;
+      FROM (SELECT x.name, graphrag._repair_corpus(x.id) AS graphs FROM (SELECT y.id, y.name FROM graphrag.corpora y WHERE y.move IS NULL ORDER BY y.id) x) c;
     RETURN jsonb_strip_nulls(jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs, 'not_repaired', damaged));
 EXCEPTION WHEN out_of_memory THEN
     RAISE EXCEPTION '%', SQLERRM USING ERRCODE = 'out_of_memory',
@@ -198,7 +200,7 @@ DECLARE
 BEGIN
     queued := graphrag._repair_documents();
     COMMIT;
-    FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c ORDER BY c.id LOOP
+    FOR corpus IN SELECT c.id, c.name FROM graphrag.corpora c WHERE c.move IS NULL ORDER BY c.id LOOP
         rebuilt := graphrag._repair_corpus(corpus.id);
         graphs := graphs OPERATOR(pg_catalog.+) coalesce(rebuilt, 0);
         IF rebuilt IS NULL THEN

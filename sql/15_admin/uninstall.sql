@@ -53,6 +53,7 @@ BEGIN
                   HINT = 'Cancel them there; or, before uninstall(), call graphrag.drop_corpus() for their corpora and then CALL graphrag.process_jobs().';
     END IF;
     PERFORM graphrag._unschedule_workers();
+    UPDATE graphrag.corpora c SET move = NULL WHERE c.move IS NOT NULL;
     FOR corpus_id IN SELECT c.id FROM graphrag.corpora AS c ORDER BY c.id LOOP
         PERFORM graphrag._uninstall_corpus(corpus_id);
     END LOOP;
@@ -91,6 +92,7 @@ AS $procedure$
 DECLARE
     corpus_id int;
 BEGIN
+    UPDATE graphrag.corpora c SET move = NULL WHERE c.move IS NOT NULL;
     FOREACH corpus_id IN ARRAY ARRAY(SELECT c.id FROM graphrag.corpora c ORDER BY c.id) LOOP
         PERFORM graphrag._uninstall_corpus(corpus_id);
         COMMIT;

@@ -127,6 +127,7 @@ GRANT EXECUTE ON FUNCTION
     graphrag._questions(regclass),
     graphrag._reads_whole(int),
     graphrag._refuse_foreign_code(regclass),
+    graphrag._say_moved(text, jsonb),
     graphrag._sees_all(),
     graphrag._strength(double precision, int, int, int, double precision),
     graphrag._type_rank(text),

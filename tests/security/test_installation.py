@@ -227,7 +227,7 @@ def test_an_update_closes_what_was_made_of_documents_and_keeps_protection(upgrad
         "SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'graphrag'::regnamespace AND c.relkind IN ('r', 'p')"
         " AND has_table_privilege('graphrag_reader', c.oid, 'SELECT') ORDER BY 1"
     )
-    assert rows(db, readable) == [("_histories",), ("corpora",), ("documents",), ("pictures",)]
+    assert rows(db, readable) == [("_histories",), ("corpora",), ("documents",), ("nodes",), ("pictures",)]
     secured = (
         "SELECT c.relname::text FROM pg_class c WHERE c.relrowsecurity AND c.relnamespace = 'graphrag'::regnamespace"
         " ORDER BY 1"

@@ -37,7 +37,7 @@ def test_a_prepared_transaction_holds_up_what_it_has_and_is_named(cluster: Calla
         put_all(db, corpus, STORIES)
         work(db)
         with psycopg.connect(make_conninfo(url, user="writer", password="writer"), autocommit=True) as writer:
-            writer.execute("SET transaction_timeout = '1s'")
+            writer.execute("SET transaction_timeout = '8s'")
             writer.execute("BEGIN")
             for key, content in CHANGED.items():
                 put(writer, corpus, key, content)

@@ -1,4 +1,4 @@
-"""What `make bundle` packs installs what the checkout does."""
+"""What `make pgxn` packs installs what the checkout does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("checkout")
     leave = shutil.ignore_patterns(".git", "__pycache__", "build", "dist", "*_cache", "*.egg-info")
     shutil.copytree(PROJECT, copy, ignore=leave, dirs_exist_ok=True)
-    subprocess.run(["make", "-s", "bundle", f"TOOLS={sys.executable}"], cwd=copy, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["make", "-s", "pgxn", f"TOOLS={sys.executable}"], cwd=copy, check=True, stdout=subprocess.DEVNULL)
     with zipfile.ZipFile(copy / f"dist/{NAME}.zip") as packed:
         packed.extractall(copy / "unpacked")
     assert [path.name for path in (copy / "unpacked").iterdir()] == [NAME]

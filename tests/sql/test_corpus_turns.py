@@ -53,6 +53,18 @@ def test_a_document_waits_for_no_other_corpus_however_many_documents_that_has(mo
     assert [done(module_db, corpus) for corpus in (before, between, after)].count(0) == 0
 
 
+def test_a_removal_waits_for_no_document(module_db: Database) -> None:
+    corpus = searched_corpus(module_db)
+    put(module_db, corpus, "hopper", STORIES["hopper"])
+    work(module_db)
+    put_all(module_db, corpus, {f"ada {number}": STORIES["ada"] for number in range(30)})
+    module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s AND source_key = 'hopper'", [corpus])
+    work(module_db, 1)
+    # Until then a search would compare all vectors, by no index.
+    assert not value(module_db, "SELECT count(*) FROM graphrag._removals")
+    assert done(module_db, corpus) == 0
+
+
 def test_runs_of_one_job_come_to_every_corpus(module_db: Database) -> None:
     corpora = [searched_corpus(module_db) for _ in range(4)]
     for corpus in corpora:

@@ -21,7 +21,7 @@ NO_NUMBERS = {
     "communities": "level size",
     "community_reports": "token_count",
     "community_states": "revision settings edge_count changed community_count",
-    "corpora": "options",
+    "corpora": "options move",
     "corpus_grants": "role_oid",
     "corpus_revisions": "revision",
     "curated": "ordinal value",

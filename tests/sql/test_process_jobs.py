@@ -440,3 +440,10 @@ def test_alter_corpus_indexes_anew_also_what_is_at_work(module_db: Database, cor
     work(module_db)
     wanted = expected(module_db, {"a": long_text(90)}, chunk_token_size=200, chunk_overlap=20)
     assert canonical(module_db, corpus) == wanted
+
+
+def test_a_document_of_which_nothing_is_extracted_is_indexed_once(module_db: Database) -> None:
+    corpus = new_corpus(module_db, extractor="given")
+    put(module_db, corpus, "ada", STORIES["ada"])
+    work(module_db, 1)
+    assert statuses(module_db, corpus) == {"ada": "indexed"}

@@ -10,13 +10,27 @@ import psycopg
 import pytest
 
 from tests.runtime.cluster import Cluster, Database
-from tests.sql.attach import APP, articles, attach, backfill, backfill_by_workers, documents, queued, session, states
-from tests.sql.ingest import refused, rows, value, wait_for, work
+from tests.sql.attach import (
+    APP,
+    ARTICLES,
+    articles,
+    attach,
+    backfill,
+    backfill_by_workers,
+    documents,
+    queued,
+    session,
+    states,
+)
+from tests.sql.ingest import Background, refused, rows, value, wait_for, wait_for_lock, work
 
 FIRING = (
     "SELECT tgname, tgenabled::text FROM pg_trigger WHERE tgrelid = %s::regclass AND NOT tgisinternal AND tgenabled <> 'O'"
     " ORDER BY 1"
 )
+
+
+LOCKED = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s"
 
 
 @contextmanager
@@ -247,6 +261,37 @@ def test_a_table_of_whose_rows_nothing_is_told_by_themselves_is_compared(db: Dat
     assert rows(db, "SELECT action FROM graphrag_attached._replicated") == [("pass",)]
     follow(db)
     assert documents(db) == {"1": "Here"}
+
+
+def test_a_column_that_makes_no_document_has_no_table_compared(db: Database, app: Database) -> None:
+    """Nor does a transaction of replication use a transaction number for each row."""
+    db.execute("CREATE DOMAIN public.email AS vector(2)")
+    app.execute(f"CREATE TABLE articles ({ARTICLES}, mail public.email)")
+    attach(app)
+    number = "SELECT pg_current_xact_id()::text::bigint"
+    with applying(db) as replica:
+        before = value(db, number)
+        replica.execute("INSERT INTO articles (id, body) SELECT n, 'Body ' || n FROM generate_series(1, 50) n")
+        assert value(db, number) <= before + 2
+    assert rows(db, "SELECT DISTINCT action FROM graphrag_attached._replicated") == [("write",)]
+
+
+def test_a_worker_and_a_session_that_writes_the_row_do_not_wait_for_each_other(db: Database, app: Database) -> None:
+    articles(app, 2)
+    backfill(app)
+    with applying(db) as replica, Database.open(db.url) as reader:
+        replica.execute(
+            "UPDATE articles SET body = 'Older' WHERE id = 1; UPDATE articles SET body = 'There' WHERE id = 2"
+        )
+        reader.execute("BEGIN; SELECT FROM graphrag.documents WHERE source_key = '1' FOR UPDATE")
+        writer = Background(db.url, "UPDATE app.articles SET body = 'Here' WHERE id = 1")
+        wait_for_lock(db, writer.pid)
+        taker = Background(db.url, "SELECT graphrag._take_replicated(id) FROM graphrag._attached_tables")
+        wait_for(lambda: not taker.is_alive() or value(db, LOCKED, taker.pid), "a worker to be done or to wait")
+        reader.execute("COMMIT")
+        assert writer.finish() is None
+        assert taker.finish() is None
+    assert followed(db) == {"1": "Here", "2": "There"}
 
 
 def test_what_is_forgotten_is_not_what_waits_for_a_worker(db: Database, app: Database) -> None:

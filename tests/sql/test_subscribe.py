@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 from pg_graphrag.beside import cli
+from pg_graphrag.beside.cli import subscribe
 from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import Cluster, Database
@@ -285,6 +286,85 @@ def test_a_partitioned_table_is_one_at_the_node_and_another_table_may_come_later
     ends.caught_up("shop.articles", "id, title, body")
     assert ends.texts()["articles/1"] == "T"
     assert rows(node, HEALTH) == []
+
+
+NAMES = """
+SET ROLE owner; CREATE SCHEMA blog;
+CREATE TABLE blog.articles (id int PRIMARY KEY, body varchar(9));
+CREATE TABLE blog."a""b; DROP TABLE x%s -- 'c'" ("k""; --\n" int PRIMARY KEY, "100%" text);
+CREATE TABLE blog.codes (id int PRIMARY KEY, code char(3) NOT NULL, body text);
+CREATE UNIQUE INDEX codes_code_key ON blog.codes (code); ALTER TABLE blog.codes REPLICA IDENTITY USING INDEX codes_code_key;
+INSERT INTO blog.articles VALUES (1, 'Blog'); INSERT INTO blog."a""b; DROP TABLE x%s -- 'c'" VALUES (1, 'Odd');
+INSERT INTO blog.codes VALUES (1, 'a', 'A'); RESET ROLE
+"""
+
+
+def test_any_name_any_key_and_homonyms_are_taken(ends: Ends) -> None:
+    """A publisher that quotes what is another statement runs none at the node, and a type that becomes longer stops nothing."""
+    publisher, node = ends.publisher, ends.node
+    publisher.execute(NAMES.encode())
+    publisher.execute(
+        "CREATE OR REPLACE FUNCTION pg_catalog.quote_ident(text) RETURNS text LANGUAGE sql IMMUTABLE STRICT"
+        " AS $$SELECT $1 || '; CREATE TABLE public.planted (); --'$$"
+    )
+    ends.subscribe(
+        *("--tables", 'shop.articles,blog.articles,blog.codes,blog."a""b; DROP TABLE x%s -- \'c\'"'),
+        *("--attach", "--corpus", "100%"),
+    )
+    assert value(node, "SELECT to_regclass('public.planted')") is None
+    for table in ("blog.articles", "blog.codes", 'blog."a""b; DROP TABLE x%s -- \'c\'"', "shop.articles"):
+        ends.caught_up(table.replace("%", "%%"), "1")
+    publisher.execute(
+        "ALTER TABLE blog.articles ALTER body TYPE varchar(20); UPDATE blog.articles SET body = 'A longer blog'"
+    )
+    publisher.execute("UPDATE blog.codes SET body = 'B'; UPDATE blog.codes SET code = 'b'")
+    ends.caught_up("blog.articles")
+    ends.caught_up("blog.codes")
+    texts = ends.texts()
+    assert texts.pop("a\"b; DROP TABLE x%s -- 'c'/1") == "Odd"
+    assert {key: text for key, text in texts.items() if not key.startswith("shop")} == {
+        "blog.articles/1": "A longer blog",
+        "codes/b": "B",
+    }
+    assert len(texts) == 22
+
+
+def test_what_others_made_stays_and_what_was_interrupted_goes_on(
+    ends: Ends, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two nodes of one publisher, and two publishers of one node."""
+    tables = ("--tables", "shop.articles")
+    publisher, node = ends.publisher, ends.node
+    # Killed before the subscription: nothing is taken back.
+    with monkeypatch.context() as killed:
+        killed.setattr(subscribe, "_take_back", lambda *_: None)
+        ends.subscribe(*tables, "--connection", make_conninfo(ends.source, password="wrong"), status=1)
+    made = "SELECT (SELECT count(*) FROM pg_replication_slots) + (SELECT count(*) FROM pg_publication)"
+    assert value(publisher, made) == 2
+    ends.subscribe(*tables)
+    ends.caught_up("shop.articles", "id, title, body")
+    assert value(node, "SELECT has_table_privilege('reader', 'shop.articles', 'SELECT')") is False
+    # Another node: neither the publication is its own, nor a slot of that name.
+    node.execute("CREATE DATABASE other")
+    with Database.open(make_conninfo(node.url, dbname="other")) as here:
+        here.execute("CREATE EXTENSION pg_graphrag CASCADE")
+        other = Ends(publisher, here, ends.source)
+        capsys.readouterr()
+        other.subscribe(*tables, status=1)
+        assert "--name" in capsys.readouterr().err
+        publisher.execute("SELECT pg_create_logical_replication_slot('graphrag_other', 'pgoutput')")
+        other.subscribe("--undo")
+        assert "stays at the publisher" in capsys.readouterr().out
+        assert value(publisher, made) == 3
+        # Another publisher under the same name.
+        ends.source = make_conninfo(ends.source, dbname="other")
+        here.execute("GRANT CREATE ON DATABASE other TO owner; CREATE TABLE public.t (a int PRIMARY KEY)")
+        here.execute("ALTER TABLE public.t OWNER TO owner")
+        ends.subscribe("--tables", "public.t", status=1)
+        assert "is not of this publisher" in capsys.readouterr().err
+    publisher.execute("SELECT pg_drop_replication_slot('graphrag_other')")
+    publisher.execute("UPDATE shop.articles SET body = 'Still' WHERE id = 1")
+    ends.caught_up("shop.articles", "id, title, body")
 
 
 def test_what_was_made_is_taken_back_where_a_later_step_fails(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:

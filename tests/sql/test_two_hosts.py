@@ -24,6 +24,7 @@ from psycopg.conninfo import make_conninfo
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Cluster, Database, Server
+from tests.sql.linked_nodes import link, unlink
 from tests.sql.two_hosts import (
     MODES,
     OPEN,
@@ -86,6 +87,28 @@ def test_several_corpora_give_the_same_rows(hosts: Hosts) -> None:
     finally:
         for host in hosts:
             host.rag.call("drop_corpus", name="other")
+
+
+def test_a_process_asks_another_node_as_a_database_does(hosts: Hosts, fresh_db: Database) -> None:
+    process = hosts[1]
+    with GraphRAG(fresh_db.url, "there") as there, Database.open(process.url) as connection:
+        there.create_corpus(cypher=False)
+        there.insert(Document("Enigma was broken at Bletchley Park.", "bletchley"))
+        there.process_jobs()
+        with psycopg.connect(superuser_url(process.url), autocommit=True) as superuser:
+            superuser.execute("CREATE EXTENSION postgres_fdw")
+            superuser.execute(f"GRANT USAGE ON FOREIGN DATA WRAPPER postgres_fdw TO {OWNER}".encode())
+        link(connection, "b", fresh_db.url)
+        connection.execute("SELECT graphrag.place_corpus('there', 'b')")
+        # A connection that is handed in is asked itself: the client goes to no other.
+        rag = GraphRAG(connection, "there")
+        assert rag.search(QUESTION) == there.search(QUESTION) != []
+        found = rag.search(QUESTION, corpora=["stories", "there"])
+        assert {row.corpus for row in found} == {"stories", "there"}
+        assert 'node "b"' in str(outcome(lambda: rag.search(QUESTION, mode="bm25", rrf_k=0)))
+        unlink(connection, "b")
+        with pytest.raises(psycopg.errors.UndefinedObject):
+            rag.search(QUESTION)
 
 
 @pytest.fixture

@@ -52,10 +52,11 @@ def test_the_order_is_that_of_one_database_that_has_all() -> None:
 
 def test_a_form_asks_each_database_for_what_the_whole_may_need() -> None:
     asked = form(top_k=3, offset=2, min_relevance=0.5, rrf_k=10)
-    assert asked.arguments["top_k"] == 5 and asked.arguments["options"] == {"min_relevance": 0, "rrf_k": 10}
+    assert asked.arguments["top_k"] == 5
+    assert asked.arguments["options"] == {"min_relevance": 0, "rrf_k": 10, "nodes": "here"}
     # What cannot be, a database refuses.
     wrong = {"offset": -1, "min_relevance": True}
-    assert form(**wrong).arguments["options"] == wrong
+    assert form(**wrong).arguments["options"] == {**wrong, "nodes": "here"}
 
 
 def test_of_two_corpora_of_one_name_the_first_counts() -> None:

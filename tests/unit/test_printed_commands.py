@@ -34,7 +34,7 @@ TEXTS = {
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 SCRIPTS = [
-    *("bin/graphrag-server", "quickstart", "test", "extension/install-package"),
+    *("bin/graphrag-server", "quickstart", "test", "extension/install-package", "extension/packaging/make-deb"),
     *(f"docker/{name}" for name in ("entrypoint", "fetch-models", "install-packages", "install-python")),
     *("docker/lock-packages", "docker/make-cluster"),
 ]

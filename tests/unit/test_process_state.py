@@ -17,7 +17,8 @@ from pg_graphrag.server import Database
 from pg_graphrag.server.caches.session_cache import SessionCache, cache
 
 PACKAGE = Path(pg_graphrag.__path__[0])
-# Of no database: by address of an endpoint, by connection, by token, by path, by model and text, or of the process itself.
+# Of no database: by address of an endpoint, by connection or how to make one, by token, by path, by model and text, or of the
+# process itself.
 OF_NONE = {
     "server.access.entry:_pending",
     "beside.client.hosts:_is_beside",
@@ -25,6 +26,7 @@ OF_NONE = {
     "llm.endpoints.endpoint_embedding:_texts",
     "llm.endpoints.transport:_refused_fields",
     "llm.endpoints.wire:_most_read",
+    "search.nodes.connections:_kept",
     "search.query.understanding:_read",
     "beside.process.host:_databases",
     "beside.process.state:_set_aside",

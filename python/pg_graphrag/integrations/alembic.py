@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 # The extension's schema, AGE's and pg_cron's, and those of AGE graphs, which are made at run time, one per corpus.
-_MANAGED = re.compile(r"graphrag|graphrag_\d+|ag_catalog|cron")
+_MANAGED = re.compile(r"graphrag|graphrag_attached|graphrag_\d+|ag_catalog|cron")
 
 
 def include_name(name: str | None, type_: str, parent_names: Mapping[str, str | None]) -> bool:

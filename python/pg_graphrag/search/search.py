@@ -11,6 +11,7 @@ from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
 from pg_graphrag.search.contexts.row_tables import TABLE_NAME, key_of
+from pg_graphrag.search.nodes.links import load_searches
 from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.mode import Mode
 from pg_graphrag.search.query.mode_options import ASK_OPTIONS, CHECKS, CONTEXT_OPTIONS, PAPER, TRANSFORMS, SearchOptions
@@ -20,10 +21,13 @@ from pg_graphrag.server import Database, Row
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner
 from pg_graphrag.server.access.moments import with_as_of
+from pg_graphrag.server.corpus.corpora import ElsewhereError
 from pg_graphrag.server.profile import Profile
 
 # Transforms that fuse rankings, by RRF, in every mode.
 _FUSING = ("decompose", "corrective")
+# Options of search alone, with what means nothing elsewhere.
+_OF_SEARCH = {"offset": 0, "nodes": "all"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +75,19 @@ class Call:
 def search(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
     """Return (rank, chunk_id, document_id, source_key, title, content, score, explain) best first.
 
-    Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows. Arguments as of `Call`.
+    Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows. Arguments as of `Call`. A corpus that another
+    node has is searched there.
     """
     call = Call("search", *arguments)
     limit = check_top_k(call.size)
-    caller = call.caller(db)
+    try:
+        caller = call.caller(db)
+    except ElsewhereError as elsewhere:
+        load_searches()
+        from pg_graphrag.search.nodes.searches import Arguments, search_there
+
+        others = Arguments(call.text, call.mode, call.size, call.filter, call.low, call.high, call.options)
+        return search_there(db, elsewhere, others)
 
     def run_search() -> list[tuple[Any, ...]]:
         query, mode = call.query(db, caller)
@@ -185,7 +197,7 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
             raise _of_another(name, "ask", function, hint)
         if name in CONTEXT_OPTIONS and function == "search":
             raise _of_another(name, "context", function)
-        if name == "offset" and value and function != "search":
+        if name in _OF_SEARCH and value != _OF_SEARCH[name] and function != "search":
             raise _of_another(name, "search", function)
         if name == "sql" and value is True and function != "ask":
             hint = f"Leave it out: a model writes the statement, and graphrag.{function} asks none."

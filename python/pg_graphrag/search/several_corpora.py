@@ -1,12 +1,13 @@
-"""graphrag.search over several corpora: each is searched as it is alone, and their rows are merged."""
+"""graphrag.search over several corpora, of any nodes: each is searched as it is alone, and their rows are merged."""
 
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pg_graphrag.ground import bounds
 from pg_graphrag.ground.bounds import ALL, LEAST_CORPUS_SECONDS, MAX_CORPORA, MAX_CORPUS_SECONDS
@@ -14,12 +15,17 @@ from pg_graphrag.ground.errors import GraphRAGError, OutOfTimeError, is_interrup
 from pg_graphrag.ground.merged_order import FIRST, corpus_relevance, merged_order
 from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
+from pg_graphrag.search.nodes.links import Link, all_links, link_of, load_searches
 from pg_graphrag.search.query.query import question
 from pg_graphrag.search.retrievers.relevance import check_known, judge
 from pg_graphrag.search.search import Call, notice_unindexed, parse, unranked_rows
 from pg_graphrag.server import Database, unforeseen
 from pg_graphrag.server.access.caller import Caller, check_corpus, check_filter
 from pg_graphrag.server.access.entry import as_owner
+from pg_graphrag.server.corpus.corpora import ElsewhereError
+
+if TYPE_CHECKING:
+    from pg_graphrag.search.nodes.searches import OthersSearches
 
 T = TypeVar("T")
 
@@ -29,6 +35,7 @@ SELECT c.id, c.name, graphrag._reads_whole(c.id) AS reads_whole
   FROM graphrag.corpora c
  WHERE ((SELECT graphrag._may_use(NULL)) OR c.id IN (SELECT g.corpus_id FROM graphrag.granted_corpora g))
    AND NOT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = c.id)
+   AND coalesce(c.move ->> 'state', 'moving') = 'moving'
  ORDER BY c.id
 """
 _SEES = "SELECT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1) AS sees"
@@ -101,26 +108,33 @@ def search_corpora(
     bounds.keywords(low, "low_level_keywords")
     bounds.keywords(high, "high_level_keywords")
     unnamed = Call("search", text, None, mode, top_k, filter_, low, high, options)
-    check_filter(db, unnamed.whole_filter)
-    limits, unclear = _limits(db, corpora, seconds)
     wanted = shared_options.offset + limit
     count = max(wanted, FIRST) if limit else 0
     rows: dict[str, list[_Row]] = {}
     relevances: dict[str, list[float]] = {}
     faults: dict[str, _Fault] = {}
     order: list[tuple[str, int]] = []
-    for corpus, left in limits.items():
-        answer = _answer(db, replace(unnamed, corpus=corpus), count, left, seconds)
-        if isinstance(answer, _Fault):
-            faults[corpus] = answer
-            continue
-        rows[corpus] = answer
-        relevances[corpus] = [row.relevance for row in answer]
-        order = merged_order(relevances)[:wanted]
-        # Others that follow only put rows behind. The first say how well a corpus answers.
-        places = Counter(name for name, _ in order)
-        for name in rows:
-            del rows[name][places[name] :], relevances[name][max(places[name], FIRST) :]
+    with _Others(db, unnamed, count, seconds, stays=shared_options.nodes == "here") as others:
+        limits, unclear = _limits(db, corpora, seconds, others)
+        # A relation of keys is each node's own.
+        check_filter(db, unnamed.whole_filter, reads_relations=bool(limits) or not others)
+        here = (
+            (corpus, _answer(db, replace(unnamed, corpus=corpus), count, left, seconds))
+            for corpus, left in limits.items()
+        )
+        for corpus, answer in chain(here, others.answers()):
+            if isinstance(answer, _Fault):
+                faults[corpus] = answer
+                continue
+            rows[corpus] = answer
+            _check_count(rows)
+            relevances[corpus] = [row.relevance for row in answer]
+            order = merged_order(relevances)[:wanted]
+            # Others that follow only put rows behind. The first say how well a corpus answers.
+            places = Counter(name for name, _ in order)
+            for name in rows:
+                del rows[name][places[name] :], relevances[name][max(places[name], FIRST) :]
+    faults = dict(sorted(faults.items()))
     _warn_of_faults(db, faults, has_answers=bool(rows), has_rows=any(relevances.values()), is_unclear=unclear)
     note = {corpus: fault.reason for corpus, fault in faults.items()} | ({ALL: _UNCLEAR} if unclear else {})
     unanswered = {"unanswered": note} if note else {}
@@ -135,11 +149,58 @@ def search_corpora(
     return merged_rows
 
 
+class _Others:
+    """The searches of a call at other nodes, which go on while corpora of this one are searched; most calls have none."""
+
+    def __init__(self, db: Database, call: Call, count: int, seconds: float | None, *, stays: bool) -> None:
+        self._db, self._call, self._count, self._seconds, self._stays = db, call, count, seconds, stays
+        self._searches: OthersSearches | None = None
+
+    def __enter__(self) -> "_Others":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._searches is not None:
+            self._searches.close()
+
+    def __bool__(self) -> bool:
+        return self._searches is not None
+
+    def start(self, elsewhere: Sequence[ElsewhereError], *, asks_all: bool) -> None:
+        """Begin to ask for corpora that were named, and for all that the caller may read at any node."""
+        if self._stays:
+            if elsewhere:
+                raise elsewhere[0]
+            return
+        corpora: dict[Link, list[str]] = {}
+        for error in elsewhere:
+            corpora.setdefault(link_of(self._db, error), []).append(error.corpus)
+        links = all_links(self._db) if asks_all else []
+        if not corpora and not links:
+            return
+        load_searches()
+        from pg_graphrag.search.nodes.searches import Arguments, OthersSearches
+
+        call = self._call
+        arguments = Arguments(call.text, call.mode, call.size, call.filter, call.low, call.high, call.options)
+        self._searches = OthersSearches(self._db, arguments, self._count, self._seconds)
+        for link in dict.fromkeys([*corpora, *links]):
+            self._searches.start(link, corpora.get(link, []), all_others=link in links)
+
+    def answers(self) -> Iterator[tuple[str, list[_Row] | _Fault]]:
+        """Yield what comes, by corpus."""
+        for corpus, result in self._searches.answers() if self._searches is not None else ():
+            if isinstance(result, GraphRAGError):
+                yield corpus, _Fault(result.message, result.sqlstate, result.detail, result.hint)
+            else:
+                yield corpus, [_Row(row[1:-1], row[-1]) for row in result]
+
+
 def _limits(
-    db: Database, corpora: list[str | None] | None, seconds: float | None
+    db: Database, corpora: list[str | None] | None, seconds: float | None, others: _Others
 ) -> tuple[dict[str, float | None], bool]:
-    """Return the seconds that each corpus may take, by the code points of its name; and whether of one it was not known
-    whether the caller sees anything of it.
+    """Return the seconds that each corpus of this database may take, by the code points of its name; and whether of one it was
+    not known whether the caller sees anything of it. Those of other nodes are begun.
     """
     names = {name for name in corpora or () if name is not None}
     if corpora is None or None in corpora:
@@ -150,9 +211,15 @@ def _limits(
         raise GraphRAGError("no corpus is given", hint="Give names; '{*}' stands for all that you may read.")
     named = names - {ALL}
     _check_count(named)
+    limits: dict[str, float | None] = {}
+    elsewhere: list[ElsewhereError] = []
     for name in sorted(named):
-        check_corpus(db, name)
-    limits: dict[str, float | None] = dict.fromkeys(named, seconds)
+        try:
+            check_corpus(db, name)
+            limits[name] = seconds
+        except ElsewhereError as error:
+            elsewhere.append(error)
+    others.start(elsewhere, asks_all=ALL in names)
     is_unclear = False
     if ALL in names:
         readable = db.query(_READABLE)
@@ -170,7 +237,7 @@ def _limits(
             elif sees:
                 limits.setdefault(row["name"], left)
                 _check_count(limits)
-        if not readable and not limits:
+        if not readable and not limits and not others:
             raise GraphRAGError(
                 "there is no corpus that you may read",
                 sqlstate="42704",

@@ -126,7 +126,8 @@ def claim(db: Database, worker: int, most: int | None, after_corpus: int | None 
 
 _IS_ANY_DUE = (
     "SELECT EXISTS (SELECT FROM graphrag.jobs j"
-    " WHERE j.state = 'pending' AND j.next_attempt_at <= pg_catalog.now()) AS due"
+    " WHERE j.state = 'pending' AND j.next_attempt_at <= pg_catalog.now()"
+    "   AND j.corpus_id NOT IN (SELECT c.id FROM graphrag.corpora c WHERE c.move IS NOT NULL)) AS due"
 )
 
 

@@ -284,6 +284,38 @@ def _parser() -> argparse.ArgumentParser:
     )
     copy.set_defaults(run=later("host_command", "copy"))
 
+    move = commands.add_parser(
+        "move",
+        parents=[common],
+        help="move a corpus to another database while it is read and written",
+        description="""Copy a corpus to another database, bring what is written meanwhile, and switch: for some seconds at the
+        end it is only read. The source says then where it is. Repeated, the command goes on where it ended. Both URLs are of
+        owners; --url is the database where the corpus is.""",
+    )
+    move.add_argument("name", metavar="CORPUS", help="the corpus; its history moves with it")
+    move.add_argument("--to", metavar="URL", required=True, help="the database to move it to")
+    move.add_argument(
+        "--provider",
+        dest="providers",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="NAME=OTHER",
+        help="have provider OTHER of the target stand for provider NAME; may be given several times",
+    )
+    move.add_argument(
+        "--pause",
+        type=float,
+        default=5.0,
+        metavar="SECONDS",
+        help="a round as short as this is the last but one; default 5",
+    )
+    move.add_argument(
+        "--undo", action="store_true", help="take the move back, where nothing was written in the target since"
+    )
+    move.add_argument("--force", action="store_true", help="with --undo: also where what was written there is lost")
+    move.set_defaults(run=later("host_command", "move"))
+
     subscribe = commands.add_parser(
         "subscribe",
         parents=[corpus],

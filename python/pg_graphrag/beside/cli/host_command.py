@@ -1,4 +1,4 @@
-"""``pg-graphrag install``, ``copy`` and ``call``: what databases without the extension need, and every function by its name."""
+"""``pg-graphrag install``, ``copy``, ``move`` and ``call``: databases without the extension, and every function by its name."""
 
 import argparse
 import json
@@ -29,10 +29,7 @@ def copy(args: argparse.Namespace) -> int:
     if args.corpus is None and (args.new_name is not None or args.history_name is not None or args.providers):
         hint = "Without --corpus all corpora are copied, as they are."
         raise GraphRAGError("--as, --history-as and --provider are of one corpus", sqlstate="22023", hint=hint)
-    providers = dict(args.providers)
-    if twice := [name for name, other in args.providers if providers[name] != other]:
-        hint = "Give each provider one that stands for it."
-        raise GraphRAGError(f'--provider names "{twice[0]}" twice', sqlstate="22023", hint=hint)
+    providers = _providers(args)
     with connect(args.source) as source, connect(args.url) as target:
         has_now, origin = f'database "{target.info.dbname}" now has', f'of "{source.info.dbname}"'
         if args.corpus is None:
@@ -45,6 +42,54 @@ def copy(args: argparse.Namespace) -> int:
         print(f'{has_now} corpus "{corpus}", the {copied.documents} documents of "{args.corpus}" {origin}')
         for note in copied.notes:
             print(note)
+    return 0
+
+
+def _providers(args: argparse.Namespace) -> dict[str, str]:
+    providers = dict(args.providers)
+    if twice := [name for name, other in args.providers if providers[name] != other]:
+        hint = "Give each provider one that stands for it."
+        raise GraphRAGError(f'--provider names "{twice[0]}" twice', sqlstate="22023", hint=hint)
+    return providers
+
+
+def move(args: argparse.Namespace) -> int:
+    """Move a corpus to another database, or take its move back; returns the exit status."""
+    if args.undo:
+        return _undo(args)
+    if args.force:
+        raise GraphRAGError("--force is of --undo", sqlstate="22023", hint="Without --undo nothing is forced.")
+    providers = _providers(args)
+    with connect(args.url) as source, connect(args.to) as target:
+        moved = hosts.move_corpus(
+            source,
+            target,
+            args.name,
+            providers=providers,
+            pause=args.pause,
+            report=lambda line: print(line, flush=True),
+        )
+        print(f'corpus "{args.name}", {moved.documents} documents, is at {target.info.host}/{target.info.dbname}')
+        if moved.frozen_seconds is not None:
+            print(f"rounds: {moved.rounds}; seconds without writes: {moved.frozen_seconds:.1f}")
+        for note in moved.notes:
+            print(note)
+        print("What is left of it in the source goes with drop_corpus(); until then --undo takes the move back.")
+    return 0
+
+
+def _undo(args: argparse.Namespace) -> int:
+    with connect(args.url) as source:
+        try:
+            target = connect(args.to)
+        except psycopg.OperationalError:
+            if not args.force:
+                raise
+            hosts.undo_move(source, None, args.name, force=True)
+        else:
+            with target:
+                hosts.undo_move(source, target, args.name, force=args.force)
+        print(f'corpus "{args.name}" is read and written in database "{source.info.dbname}" as before its move')
     return 0
 
 

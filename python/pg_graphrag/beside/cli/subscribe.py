@@ -82,7 +82,8 @@ def _connection(args: argparse.Namespace, publisher: Connection) -> str:
 
 def _print_notes(made: Plan) -> None:
     for note in made.notes:
-        print(printable(f"-- {note}"))
+        # Names of the publisher may have line ends; what is printed may be run.
+        print(printable("-- " + " ".join(note.splitlines())))
 
 
 def _print(steps: Sequence[Step]) -> None:
@@ -165,11 +166,10 @@ def _undo(args: argparse.Namespace, node: Connection, names: Names) -> int:
     with publisher:
         prepare(publisher)
         steps = undoing.at_node(node, names)
-        if args.dry_run:
-            _print([*steps, *undoing.at_publisher(publisher, names)])
-            return 0
         _do(args, publisher, node, steps)
-        _do(args, publisher, node, undoing.at_publisher(publisher, names))
+        left = undoing.at_publisher(publisher, names, drops_subscription=args.dry_run and bool(steps))
+        _do(args, publisher, node, left.steps)
+        _print_notes(left)
         print("-- tables of the node stay, with their rows and documents")
     return 0
 

@@ -19,6 +19,7 @@ from pg_graphrag.ground.errors import GraphRAGError, missing_package
 
 if TYPE_CHECKING:
     from pg_graphrag.beside.process.corpus_copy import CorpusCopy
+    from pg_graphrag.beside.process.corpus_move import CorpusMove
     from pg_graphrag.beside.process.host import Process
 
 T = TypeVar("T")
@@ -272,3 +273,27 @@ def copy_corpus(
         return corpus_copy.copy_corpus(source, target, name, **options)
     except ModuleNotFoundError as error:
         raise missing_package("a copy of a corpus needs", error.name, "server") from error
+
+
+def move_corpus(
+    source: psycopg.Connection[Any], target: psycopg.Connection[Any], name: str, **options: Any
+) -> "CorpusMove":
+    """Move one corpus to another database while it is read and written: `process.corpus_move.move_corpus`."""
+    try:
+        from pg_graphrag.beside.process import corpus_move
+
+        return corpus_move.move_corpus(source, target, name, **options)
+    except ModuleNotFoundError as error:
+        raise missing_package("a move of a corpus needs", error.name, "server") from error
+
+
+def undo_move(
+    source: psycopg.Connection[Any], target: psycopg.Connection[Any] | None, name: str, *, force: bool = False
+) -> None:
+    """Take a move back: `process.corpus_move.undo_move`."""
+    try:
+        from pg_graphrag.beside.process import corpus_move
+
+        corpus_move.undo_move(source, target, name, force=force)
+    except ModuleNotFoundError as error:
+        raise missing_package("a move of a corpus needs", error.name, "server") from error

@@ -61,7 +61,7 @@ def whereabouts(corpus: str) -> Statement[Whereabouts]:
 
     return Statement(
         """
-        SELECT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = %(corpus)s), p.node, p.url
+        SELECT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = %(corpus)s AND p.node IS NULL), p.node, p.url
           FROM graphrag._placed(%(corpus)s) p
         """,
         {"corpus": corpus},
@@ -288,7 +288,8 @@ class Form:
     @classmethod
     def of(cls, arguments: dict[str, Any]) -> "Form":
         """Return the form of a search with these arguments. What they cannot be a database says."""
-        options, top_k = dict(arguments["options"]), arguments["top_k"]
+        # This client asks the others itself.
+        options, top_k = dict(arguments["options"]) | {"nodes": "here"}, arguments["top_k"]
         offset, minimum = options.get("offset"), options.get("min_relevance")
         if isinstance(offset, int) and not isinstance(offset, bool) and offset > 0:
             del options["offset"]

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,10 +67,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Names:
-    """Names of what is made: publication and subscription have one, the slot that of the node's database behind it."""
+    """Names of what is made: publication and subscription have one, the slot that of the node's database behind it.
+
+    `mark` is the comment of a publication that this node made.
+    """
 
     name: str
     slot: str
+    mark: str
 
     @classmethod
     def of(cls, name: str, node: Connection) -> "Names":
@@ -80,17 +85,55 @@ class Names:
                 sqlstate="22023",
                 hint="Give small letters, digits and _, 41 at most.",
             )
-        return cls(name, re.sub("[^a-z0-9_]", "_", f"{name}_{node.info.dbname}".lower())[:63])
+        slot = re.sub("[^a-z0-9_]", "_", f"{name}_{node.info.dbname}".lower())[:63]
+        system = _value(node, "SELECT system_identifier FROM pg_catalog.pg_control_system()")
+        return cls(name, slot, f"pg_graphrag: slot {slot} of server {system}")
 
 
 def _value(connection: Connection, statement: str, *values: Any) -> Any:
-    row = connection.execute(statement.encode(), values).fetchone()
+    row = connection.execute(statement.encode(), values or None).fetchone()
     return row[0] if row else None
 
 
 def prepare(connection: Connection) -> None:
-    """Have the session name everything with its schema, and run nothing of others by a name."""
-    connection.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog', false)")
+    """Have the session name everything with its schema, run nothing of others by a name, and read what `literal` gives."""
+    connection.execute(
+        "SELECT pg_catalog.set_config('search_path', 'pg_catalog', false),"
+        " pg_catalog.set_config('standard_conforming_strings', 'on', false)"
+    )
+
+
+def _quoting(node: Connection) -> Callable[[str], str]:
+    """Return what makes a name SQL, as the node would quote it."""
+    keywords = {row[0] for row in node.execute("SELECT word FROM pg_catalog.pg_get_keywords() WHERE catcode <> 'U'")}
+
+    def quoted(name: str) -> str:
+        if re.fullmatch("[a-z_][a-z0-9_]*", name) and name not in keywords:
+            return name
+        return '"{}"'.format(name.replace('"', '""'))
+
+    return quoted
+
+
+def publication_mark(publisher: Connection, names: Names) -> str | None:
+    """Return the comment of the publication, by which a node knows its own; null where there is no publication."""
+    return _value(  # type: ignore[no-any-return]
+        publisher,
+        "SELECT coalesce(pg_catalog.obj_description(p.oid, 'pg_publication'), '')"
+        " FROM pg_catalog.pg_publication p WHERE p.pubname = %s",
+        names.name,
+    )
+
+
+def subscribed_slot(node: Connection, names: Names) -> str | None:
+    """Return the slot of the node's subscription, which may have none (""); null where there is no subscription."""
+    return _value(  # type: ignore[no-any-return]
+        node,
+        "SELECT coalesce(s.subslotname::text, '')"
+        " FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_database d ON d.oid = s.subdbid"
+        " WHERE d.datname = pg_catalog.current_database() AND s.subname = %s",
+        names.name,
+    )
 
 
 def plan(
@@ -114,30 +157,59 @@ def plan(
         may not subscribe.
     """
     made = Plan()
-    has_publication = _value(publisher, "SELECT true FROM pg_catalog.pg_publication WHERE pubname = %s", names.name)
+    quoted = _quoting(node)
+    mark = publication_mark(publisher, names)
+    is_ours = mark == names.mark
     slot = publisher.execute(
-        "SELECT s.active FROM pg_catalog.pg_replication_slots s WHERE s.slot_name = %s", [names.slot]
-    )
-    slot_state = slot.fetchone()
-    subscribed = _value(
-        node,
-        "SELECT true FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_database d ON d.oid = s.subdbid"
-        " WHERE d.datname = pg_catalog.current_database() AND s.subname = %s",
-        names.name,
-    )
-    check_server(publisher, bool(has_publication and slot_state))
-    if slot_state is not None and not subscribed and (slot_state[0] or not takes_slot):
+        "SELECT s.active, coalesce(s.database = pg_catalog.current_database(), false)"
+        " FROM pg_catalog.pg_replication_slots s WHERE s.slot_name = %s",
+        [names.slot],
+    ).fetchone()
+    is_active, is_here = slot or (False, False)
+    subscribed = subscribed_slot(node, names)
+    check_server(publisher, mark is not None and slot is not None)
+    if subscribed is not None and (subscribed != names.slot or not is_here):
+        raise GraphRAGError(
+            f'subscription "{names.name}" of the node is not of this publisher, which has no slot "{subscribed}" for it',
+            sqlstate="42710",
+            hint="For another publisher give another --name. Where the slot was dropped, --undo and subscribe anew.",
+        )
+    if slot is not None and subscribed is None and (is_active or not is_here or not (takes_slot or is_ours)):
         # Of two that share one, each would miss what the other has taken.
         raise GraphRAGError(
             f'the publisher has a slot "{names.slot}" already, maybe of another subscriber',
             sqlstate="42710",
-            hint="Give this one a name of its own: --name. What an earlier one left behind, --undo drops; a slot that was made"
-            " for this one, --existing-slot takes.",
+            hint="Give this one a name of its own: --name. A slot that was made for this one, --existing-slot takes; one that"
+            f" nobody needs goes there with SELECT pg_drop_replication_slot({literal(names.slot)});",
         )
     _check_node(node)
-    published = read_tables(publisher, [*dict.fromkeys(tables)], bool(has_publication))
-    _publish(publisher, made, published, names, bool(has_publication))
-    if slot_state is None and not subscribed:
+    published = read_tables(publisher, [*dict.fromkeys(tables)], mark is not None, quoted)
+    there = _published(publisher, names, quoted)
+    missing = [table.qualified for table in published if table.qualified not in there]
+    if mark is None:
+        listed = ", ".join(missing)
+        made.steps.append(
+            Step(
+                PUBLISHER,
+                # Sent together, they are one transaction.
+                f"CREATE PUBLICATION {names.name} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
+                + ";\n"
+                + f"COMMENT ON PUBLICATION {names.name} IS {literal(names.mark)}",
+                f"DROP PUBLICATION {names.name}",
+            )
+        )
+    elif not is_ours and (missing or (subscribed is None and mark.startswith("pg_graphrag: "))):
+        # A table that one node adds stops others who subscribe to the publication.
+        lacks = f", and has no {', '.join(missing)}" if missing else ""
+        raise GraphRAGError(
+            f'publication "{names.name}" of the publisher was not made by this node{lacks}',
+            sqlstate="42710",
+            hint="Give this node one of its own: --name. Or have its owner add what it lacks. Where it is this node's:"
+            f" COMMENT ON PUBLICATION {names.name} IS {literal(names.mark)};",
+        )
+    elif others := sorted(there - {table.qualified for table in published}):
+        made.notes.append(f"publication {names.name} also has {', '.join(others)}, which --tables does not name")
+    if slot is None:
         made.steps.append(
             Step(
                 PUBLISHER,
@@ -147,8 +219,18 @@ def plan(
         )
     readers = _default_readers(node)
     for table in published:
-        _define(node, made, table, readers, bool(subscribed))
-    if not subscribed:
+        _define(node, made, table, readers, subscribed is not None, quoted)
+    if missing and is_ours:
+        # A table that is published before it is here stops the subscription.
+        listed = ", ".join(missing)
+        made.steps.append(
+            Step(
+                PUBLISHER,
+                f"ALTER PUBLICATION {names.name} ADD TABLE {listed}",
+                f"ALTER PUBLICATION {names.name} DROP TABLE {listed}",
+            )
+        )
+    if subscribed is None:
         made.steps.append(
             Step(
                 NODE,
@@ -159,9 +241,9 @@ def plan(
             )
         )
     else:
-        _note_unpublished(publisher, node, made, names)
-    if subscribed and any(_value(node, _SUBSCRIBED, names.name, table.qualified) is None for table in published):
-        made.steps.append(Step(NODE, f"ALTER SUBSCRIPTION {names.name} REFRESH PUBLICATION"))
+        _note_unpublished(node, made, names, there, quoted)
+        if any(_value(node, _SUBSCRIBED, names.name, table.qualified) is None for table in published):
+            made.steps.append(Step(NODE, f"ALTER SUBSCRIPTION {names.name} REFRESH PUBLICATION"))
     _attach(node, made, published, corpus)
     return made
 
@@ -173,31 +255,31 @@ SELECT true FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_subscription_re
 """
 
 
-def _published(publisher: Connection, names: Names) -> set[str]:
+def _published(publisher: Connection, names: Names, quoted: Callable[[str], str]) -> set[str]:
     return {
-        str(row[0])
-        for row in publisher.execute(
-            "SELECT pg_catalog.format('%%I.%%I', t.schemaname, t.tablename)"
-            " FROM pg_catalog.pg_publication_tables t WHERE t.pubname = %s",
+        f"{quoted(schema)}.{quoted(name)}"
+        for schema, name in publisher.execute(
+            "SELECT t.schemaname::text, t.tablename::text FROM pg_catalog.pg_publication_tables t WHERE t.pubname = %s",
             [names.name],
         )
     }
 
 
-def _note_unpublished(publisher: Connection, node: Connection, made: Plan, names: Names) -> None:
+def _note_unpublished(
+    node: Connection, made: Plan, names: Names, there: set[str], quoted: Callable[[str], str]
+) -> None:
     """Name tables that the node subscribes to and the publisher does not publish, such as one that was renamed there."""
-    there = _published(publisher, names)
     here = node.execute(
-        "SELECT pg_catalog.format('%%I.%%I', n.nspname, c.relname)"
+        "SELECT n.nspname::text, c.relname::text"
         " FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_subscription_rel r ON r.srsubid = s.oid"
         " JOIN pg_catalog.pg_database d ON d.oid = s.subdbid AND d.datname = pg_catalog.current_database()"
         " JOIN pg_catalog.pg_class c ON c.oid = r.srrelid"
-        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE s.subname = %s ORDER BY 1",
+        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE s.subname = %s ORDER BY 1, 2",
         [names.name],
     )
     made.notes += [
         f"{name} of this node is no longer published; where it was renamed there, rename it here: ALTER TABLE {name} RENAME TO …;"
-        for (name,) in here
+        for name in (f"{quoted(schema)}.{quoted(relation)}" for schema, relation in here)
         if name not in there
     ]
 
@@ -218,24 +300,6 @@ def _check_node(node: Connection) -> None:
         )
 
 
-def _publish(publisher: Connection, made: Plan, tables: Sequence[Table], names: Names, is_there: bool) -> None:
-    if not is_there:
-        listed = ", ".join(table.qualified for table in tables)
-        made.steps.append(
-            Step(
-                PUBLISHER,
-                f"CREATE PUBLICATION {names.name} FOR TABLE {listed} WITH (publish_via_partition_root = true)",
-                f"DROP PUBLICATION {names.name}",
-            )
-        )
-        return
-    there = _published(publisher, names)
-    if missing := [table.qualified for table in tables if table.qualified not in there]:
-        made.steps.append(Step(PUBLISHER, f"ALTER PUBLICATION {names.name} ADD TABLE {', '.join(missing)}"))
-    if others := sorted(there - {table.qualified for table in tables}):
-        made.notes.append(f"publication {names.name} also has {', '.join(others)}, which --tables does not name")
-
-
 def _default_readers(node: Connection) -> str:
     """Return to whom default privileges would show new tables, besides PUBLIC."""
     rows = node.execute(
@@ -247,7 +311,9 @@ def _default_readers(node: Connection) -> str:
     return ", ".join(["PUBLIC", *(row[0] for row in rows)])
 
 
-def _define(node: Connection, made: Plan, table: Table, readers: str, is_subscribed: bool) -> None:
+def _define(
+    node: Connection, made: Plan, table: Table, readers: str, is_subscribed: bool, quoted: Callable[[str], str]
+) -> None:
     if table.left_out:
         made.notes.append(f"{table.qualified}: not taken from the publisher: {', '.join(table.left_out)}")
     there = _value(node, "SELECT pg_catalog.to_regclass(%s)::oid::bigint", table.qualified)
@@ -256,8 +322,9 @@ def _define(node: Connection, made: Plan, table: Table, readers: str, is_subscri
         schema = Step(NODE, f"CREATE SCHEMA {table.schema}", f"DROP SCHEMA {table.schema}")
         if schema not in made.steps and _value(node, "SELECT pg_catalog.to_regnamespace(%s)", table.schema) is None:
             made.steps.append(schema)
-        made.steps.append(Step(NODE, _create_table(table, types), f"DROP TABLE {table.qualified}"))
-        made.steps.append(Step(NODE, f"REVOKE ALL ON {table.qualified} FROM {readers}"))
+        # In one transaction: nobody sees rows, whatever ends this.
+        closed = f"REVOKE ALL ON {table.qualified} FROM {readers}"
+        made.steps.append(Step(NODE, f"{_create_table(table, types)};\n{closed}", f"DROP TABLE {table.qualified}"))
         return
     rows = node.execute(
         "SELECT a.attname::text, a.attnotnull AND NOT a.atthasdef AND a.attgenerated = '' AND a.attidentity = ''"
@@ -273,7 +340,7 @@ def _define(node: Connection, made: Plan, table: Table, readers: str, is_subscri
     in_keys = {name for key in table.keys for name in key}
     gone = [name for name in columns if name not in types]
     made.steps += [
-        Step(NODE, f'ALTER TABLE {table.qualified} ALTER COLUMN "{name}" DROP NOT NULL')
+        Step(NODE, f"ALTER TABLE {table.qualified} ALTER COLUMN {quoted(name)} DROP NOT NULL")
         for name in gone
         if columns[name] and name not in in_keys
     ]
@@ -288,18 +355,20 @@ def _define(node: Connection, made: Plan, table: Table, readers: str, is_subscri
 
 
 def _type(node: Connection, made: Plan, table: Table, column: Column) -> str:
-    """Return the type of a column at the node: its own where the node has it, else text, as which all values travel."""
-    if _value(node, "SELECT pg_catalog.to_regtype(%s)", column.type) is not None:
-        return column.type
-    elsewhere = _value(
+    """Return the type of a column at the node: its own where the node has it, else text, as which all values travel.
+
+    Without its length: one that becomes longer at the publisher stops nothing.
+    """
+    found = _value(node, "SELECT pg_catalog.format_type(pg_catalog.to_regtype(%s), -1)", column.type) or _value(
         node,
-        "SELECT n.nspname::text FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace"
-        " JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass AND d.objid = t.oid"
-        " AND d.deptype = 'e' WHERE t.typname = %s ORDER BY 1 LIMIT 1",
+        "SELECT pg_catalog.format_type(CASE WHEN %s THEN t.typarray ELSE t.oid END, -1)"
+        " FROM pg_catalog.pg_type t JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass"
+        " AND d.objid = t.oid AND d.deptype = 'e' WHERE t.typname = %s ORDER BY 1 LIMIT 1",
+        column.is_array,
         column.element,
     )
-    if elsewhere is not None:
-        return f"{elsewhere}.{column.type.rpartition('.')[2]}"
+    if found is not None:
+        return str(found)
     stand_in = "text[]" if column.is_array else "text"
     made.notes.append(
         f"{table.qualified}: column {column.quoted} is {stand_in} here; the node has no type {column.type}"
@@ -329,7 +398,12 @@ def _attach(node: Connection, made: Plan, tables: Sequence[Table], corpus: str) 
         " c.protection FROM graphrag.corpora c WHERE c.name = %s",
         [corpus],
     ).fetchone()
-    calls = [Step(NODE, call) for table in tables if (call := _attach_call(node, made, table, quoted))]
+    homonyms = Counter(table.name for table in tables)
+    calls = [
+        Step(NODE, call)
+        for table in tables
+        if (call := _attach_call(node, made, table, corpus, is_alone=homonyms[table.name] == 1))
+    ]
     if not calls:
         return
     if there is None:
@@ -344,12 +418,13 @@ def _attach(node: Connection, made: Plan, tables: Sequence[Table], corpus: str) 
     made.attach += calls
 
 
-def _attach_call(node: Connection, made: Plan, table: Table, corpus: str) -> str:
+def _attach_call(node: Connection, made: Plan, table: Table, corpus: str, is_alone: bool) -> str:
     attached = _value(
         node,
         "SELECT true FROM graphrag._attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id"
-        f" WHERE a.relation = pg_catalog.to_regclass(%s) AND c.name = {corpus}",
+        " WHERE a.relation = pg_catalog.to_regclass(%s) AND c.name = %s",
         table.qualified,
+        corpus,
     )
     if attached:
         return ""
@@ -372,12 +447,19 @@ def _attach_call(node: Connection, made: Plan, table: Table, corpus: str) -> str
             f" FROM graphrag.suggest_attachments({literal(table.schema)});"
         )
         return ""
-    options: dict[str, Any] = {"key_prefix": f"{table.name.strip(chr(34))}/"}
+    prefix = f"{table.name}/"
+    taken = (
+        "SELECT true FROM graphrag._attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id"
+        " WHERE c.name = %s AND a.key_prefix = %s"
+    )
+    if not is_alone or _value(node, taken, corpus, prefix):
+        prefix = f"{table.qualified}/"
+    options: dict[str, Any] = {"key_prefix": prefix}
     if len(key) > 1:
         options["key_columns"] = list(key)
     arguments = [
         literal(table.qualified),
-        corpus,
+        literal(corpus),
         literal(key[0]) if len(key) == 1 else "NULL",
         f"ARRAY[{', '.join(map(literal, contents))}]",
         *([f"title_column => {literal(title)}"] if title is not None and title not in contents else []),

@@ -1,6 +1,6 @@
 """What the publisher has: its tables, and whether it can publish them. It needs nothing of ours."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,20 +34,17 @@ class Column:
 class Table:
     """A table that is to be published; `left_out` are things of it that are not replicated, with their numbers.
 
-    `schema` and `name` are as SQL has them.
+    `schema` and `qualified`, which is schema and name, are as SQL has them. By `primary_key` changed rows are found, where
+    there is one.
     """
 
     schema: str
     name: str
+    qualified: str
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...]
     unique_keys: tuple[tuple[str, ...], ...]
     left_out: tuple[str, ...]
-
-    @property
-    def qualified(self) -> str:
-        """Schema and name."""
-        return f"{self.schema}.{self.name}"
 
     @property
     def keys(self) -> tuple[tuple[str, ...], ...]:
@@ -70,7 +67,7 @@ SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current
  WHERE r.rolname = current_user
 """
 _TABLE = """
-SELECT c.oid::bigint AS oid, pg_catalog.quote_ident(n.nspname) AS schema, pg_catalog.quote_ident(c.relname) AS name,
+SELECT c.oid::bigint AS oid, n.nspname::text AS schema, c.relname::text AS name,
        c.relreplident::text AS identity,
        c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AS is_table, pg_catalog.pg_has_role(c.relowner, 'USAGE') AS is_owner,
        pg_catalog.has_table_privilege(c.oid, 'SELECT') AS may_read, pg_catalog.row_security_active(c.oid) AS is_secured,
@@ -99,7 +96,7 @@ WITH RECURSIVE columns AS (
     SELECT c.attnum, c.attname, c.attnotnull, y.typbasetype, y.typtypmod, c.depth + 1
       FROM columns c JOIN pg_catalog.pg_type y ON y.oid = c.type AND y.typtype = 'd'
 )
-SELECT DISTINCT ON (c.attnum) c.attname::text, pg_catalog.quote_ident(c.attname), pg_catalog.format_type(c.type, c.modifier),
+SELECT DISTINCT ON (c.attnum) c.attname::text, pg_catalog.format_type(c.type, c.modifier),
        coalesce(e.typname, y.typname)::text, y.typcategory = 'A', c.attnotnull, y.typcategory = 'S' OR y.typname = 'citext'
   FROM columns c
   JOIN pg_catalog.pg_type y ON y.oid = c.type
@@ -107,15 +104,16 @@ SELECT DISTINCT ON (c.attnum) c.attname::text, pg_catalog.quote_ident(c.attname)
  ORDER BY c.attnum, c.depth DESC
 """
 _KEYS = """
-SELECT i.indisprimary,
+SELECT CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END AS is_first,
        ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY k (number, n)
                JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
               WHERE k.n <= i.indnkeyatts ORDER BY k.n)
   FROM pg_catalog.pg_index i
+  JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
  WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
    AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a
                     WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey::int2[]) AND a.attgenerated <> '')
- ORDER BY i.indisprimary DESC, i.indexrelid
+ ORDER BY is_first DESC, i.indisprimary DESC, i.indexrelid
 """
 
 
@@ -166,8 +164,12 @@ def check_server(connection: Connection, is_published: bool) -> None:
         )
 
 
-def read_tables(connection: Connection, names: Sequence[str], is_published: bool) -> list[Table]:
+def read_tables(
+    connection: Connection, names: Sequence[str], is_published: bool, quoted: Callable[[str], str]
+) -> list[Table]:
     """Read tables of the publisher by their names; one without a schema is looked up as there.
+
+    `quoted` makes a name SQL. What the publisher quotes itself could be any statement.
 
     Raises
     ------
@@ -175,10 +177,10 @@ def read_tables(connection: Connection, names: Sequence[str], is_published: bool
         42P01 for what is not there, 42809 for what is no table of its own, 55000 for a table without an identity, whose UPDATE
         and DELETE would fail at the publisher once it is published, 42501 where the role may not read or publish it.
     """
-    return [_read_table(connection, name, is_published) for name in names]
+    return [_read_table(connection, name, is_published, quoted) for name in names]
 
 
-def _read_table(connection: Connection, given: str, is_published: bool) -> Table:
+def _read_table(connection: Connection, given: str, is_published: bool, quoted: Callable[[str], str]) -> Table:
     with connection.cursor(row_factory=psycopg.rows.dict_row) as cursor:
         table = cursor.execute(_TABLE, [given]).fetchone()
     if table is None:
@@ -187,7 +189,8 @@ def _read_table(connection: Connection, given: str, is_published: bool) -> Table
             sqlstate="42P01",
             hint="Give its schema with it, and quotes where it needs them: --tables 'shop.articles,\"Odd\"'.",
         )
-    qualified = f"{table['schema']}.{table['name']}"
+    schema = quoted(table["schema"])
+    qualified = f"{schema}.{quoted(table['name'])}"
     if not table["is_table"]:
         raise GraphRAGError(
             f"{qualified} of the publisher cannot be published: it is no permanent table",
@@ -206,12 +209,11 @@ def _read_table(connection: Connection, given: str, is_published: bool) -> Table
             sqlstate="42501",
             hint="Give --from a URL of the table's owner, or of a role with BYPASSRLS.",
         )
-    with connection.cursor(row_factory=psycopg.rows.args_row(Column)) as columns:
-        columns.execute(_COLUMNS, [table["oid"]])
-        published = tuple(columns.fetchall())
+    columns = connection.execute(_COLUMNS, [table["oid"]]).fetchall()
+    published = tuple(Column(name, quoted(name), *others) for name, *others in columns)
     keys = connection.execute(_KEYS, [table["oid"]]).fetchall()
-    primary = next((tuple(names) for is_primary, names in keys if is_primary), ())
-    if table["identity"] == "n" or (table["identity"] == "d" and not primary):
+    primary = next((tuple(names) for is_first, names in keys if is_first), ())
+    if table["identity"] == "n" or (table["identity"] in ("d", "i") and not primary):
         raise GraphRAGError(
             f"table {qualified} of the publisher has no key by which changed rows are found",
             sqlstate="55000",
@@ -228,5 +230,5 @@ def _read_table(connection: Connection, given: str, is_published: bool) -> Table
     left_out = tuple(f"{table[column]} {kind}" for column, kind in kinds.items() if table[column])
     if table["generated"]:
         left_out += (f"generated columns ({table['generated']})",)
-    unique = tuple(tuple(names) for is_primary, names in keys if not is_primary)
-    return Table(table["schema"], table["name"], published, primary, unique, left_out)
+    unique = tuple(tuple(names) for is_first, names in keys if not is_first)
+    return Table(schema, table["name"], qualified, published, primary, unique, left_out)

@@ -1,17 +1,22 @@
-"""How a node ceases to subscribe. Its tables stay, with their rows and documents."""
+"""How a node ceases to subscribe: what it made goes, and nothing else. Its tables stay, with their rows and documents."""
 
-from pg_graphrag.beside.subscribing.node import NODE, PUBLISHER, Names, Step, literal
+from pg_graphrag.beside.subscribing.node import (
+    NODE,
+    PUBLISHER,
+    Names,
+    Plan,
+    Step,
+    literal,
+    publication_mark,
+    subscribed_slot,
+)
 from pg_graphrag.beside.subscribing.publisher import Connection
 
 
 def at_node(node: Connection, names: Names, publisher_is_gone: bool = False) -> list[Step]:
     """Return what drops the subscription, and with it the slot; where the publisher does not answer, the subscription alone."""
-    found = node.execute(
-        "SELECT FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_database d ON d.oid = s.subdbid"
-        " WHERE d.datname = pg_catalog.current_database() AND s.subname = %s",
-        [names.name],
-    ).fetchone()
-    if found is None:
+    slot = subscribed_slot(node, names)
+    if slot not in (names.slot, ""):
         return []
     dropped = Step(NODE, f"DROP SUBSCRIPTION {names.name}")
     if not publisher_is_gone:
@@ -23,17 +28,23 @@ def at_node(node: Connection, names: Names, publisher_is_gone: bool = False) -> 
     ]
 
 
-def at_publisher(publisher: Connection, names: Names) -> list[Step]:
-    """Return what drops slot and publication, as far as they are there."""
-    steps = []
-    if (
-        publisher.execute("SELECT FROM pg_catalog.pg_replication_slots WHERE slot_name = %s", [names.slot]).fetchone()
-        is not None
-    ):
-        steps.append(Step(PUBLISHER, f"SELECT pg_catalog.pg_drop_replication_slot({literal(names.slot)})"))
-    if (
-        publisher.execute("SELECT FROM pg_catalog.pg_publication WHERE pubname = %s", [names.name]).fetchone()
-        is not None
-    ):
-        steps.append(Step(PUBLISHER, f"DROP PUBLICATION {names.name}"))
-    return steps
+def at_publisher(publisher: Connection, names: Names, drops_subscription: bool) -> Plan:
+    """Return what drops publication and slot where they are this node's, and notes of those that stay.
+
+    `drops_subscription`: a step before takes the slot along.
+    """
+    made = Plan()
+    mark = publication_mark(publisher, names)
+    slot = f"SELECT pg_catalog.pg_drop_replication_slot({literal(names.slot)})"
+    publication = f"DROP PUBLICATION {names.name}"
+    found = publisher.execute(
+        "SELECT FROM pg_catalog.pg_replication_slots WHERE slot_name = %s AND database = pg_catalog.current_database()",
+        [names.slot],
+    ).fetchone()
+    steps = [slot] if found is not None and not drops_subscription else []
+    steps += [publication] if mark is not None else []
+    if mark == names.mark:
+        made.steps += [Step(PUBLISHER, step) for step in steps]
+    else:
+        made.notes += [f"stays at the publisher, maybe somebody else's: {step};" for step in steps]
+    return made

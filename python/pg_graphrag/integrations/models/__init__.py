@@ -228,6 +228,7 @@ class Corpus(Base):
     tokenizer_fingerprint: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(server_default=FetchedValue())
     protection: Mapped[str | None]
+    move: Mapped[Json | None]
 
 
 class Curation(Base):

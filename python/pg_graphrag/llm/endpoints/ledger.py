@@ -90,6 +90,11 @@ def hold_replies(db: Database, corpus: Corpus) -> int:
     return int(db.value("SELECT graphrag._hold_replies($1)", ["int4"], [corpus.id]))
 
 
+def may_note(db: Database, corpus_id: int) -> bool:
+    """Whether what is asked of a corpus may be noted: not while it moves to another database."""
+    return bool(db.value("SELECT graphrag._may_note($1)", ["int4"], [corpus_id]))
+
+
 class Ledger:
     """The accounts of a corpus.
 
@@ -248,7 +253,7 @@ class Ledger:
 
     def save(self) -> None:
         """Write the notes in the caller's transaction; keep them in the session where nothing may be written."""
-        if not self.writes:
+        if not self.writes or ((self._calls or self._answers) and not may_note(self._db, self._corpus.id)):
             self.remember()
             return
         if self._answers or any(call[_ERROR] for call in self._calls):

@@ -192,9 +192,11 @@ def _check_providers(db: Database, options: Options) -> None:
 
 def drop(db: Database, name: str | None) -> None:
     """Remove a corpus with everything derived from it."""
-    corpus = find(db, name)
+    corpus = find(db, name, also_moved=True)
     # In the order of lock_tables.sql: documents as a whole first.
     db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
+    for statement in _LET_GO:
+        db.query(statement, ["int4"], [corpus.id])
     if db.query(_GUARDED, ["int4"], [corpus.id]):
         for statement in _OPEN:
             db.query(statement, ["int4"], [corpus.id])
@@ -215,6 +217,12 @@ def remove_files(db: Database) -> None:
     shared_arrays.forget(db)
 
 
+# What is left of one that has moved, and what has arrived of one. Of one that is moving the other database may not be whole.
+_LET_GO = (
+    "DELETE FROM graphrag._histories h USING graphrag.corpora c WHERE $1 IN (h.corpus_id, h.history_id) AND c.id = $1"
+    " AND c.move ->> 'state' <> 'moving'",
+    "UPDATE graphrag.corpora SET move = NULL WHERE id = $1 AND move ->> 'state' <> 'moving'",
+)
 _GUARDED = """
 SELECT FROM graphrag.corpora WHERE id = $1 AND protection IS NOT NULL
  UNION ALL

@@ -20,6 +20,7 @@ SELECT c.name, h.corpus_id = $1 AS has_one
 def keep(db: Database, name: str | None, history: str | None, options: str | None) -> int:
     """Begin the history of a corpus with the versions of now; return its number."""
     corpus = find(db, name)
+    db.query("SELECT graphrag._refuse_moved($1)", ["int4"], [corpus.id])
     if rows := db.query(_HISTORY, ["int4"], [corpus.id]):
         does = "has a history" if rows[0]["has_one"] else "is the history of another"
         raise GraphRAGError(
@@ -42,6 +43,7 @@ def keep(db: Database, name: str | None, history: str | None, options: str | Non
 def end(db: Database, name: str | None) -> None:
     """Keep no further versions; what there is stays."""
     corpus = find(db, name)
+    db.query("SELECT graphrag._refuse_moved($1)", ["int4"], [corpus.id])
     ended = db.query("DELETE FROM graphrag._histories WHERE corpus_id = $1 RETURNING history_id", ["int4"], [corpus.id])
     if not ended:
         raise GraphRAGError(

@@ -225,7 +225,7 @@ def _add_mentions(
                     item.chunks, item.title, proses, names, with_full_names=corpus.options.full_names
                 ):
                     poll_sometimes()
-        elif not is_nlp and lacks_graph:
+        elif lacks_graph and corpus.options.extractor == "llm":
             item.lacks_graph = bool(item.chunks)
         poll_sometimes()
     return read

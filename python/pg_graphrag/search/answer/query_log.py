@@ -7,6 +7,7 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.endpoints.ledger import hold_replies
+from pg_graphrag.llm.endpoints.ledger import may_note as may_be_noted
 from pg_graphrag.llm.endpoints.meters import Meter
 from pg_graphrag.server import OWNER, Database
 from pg_graphrag.server.access.entry import as_owner
@@ -88,7 +89,7 @@ def _note(db: Database, corpus_id: int, values: tuple[Any, ...], may_note: Calla
     """Add an entry; False where nothing may be written."""
     if db.value("SELECT pg_catalog.current_setting('transaction_read_only')::boolean"):
         return False
-    if not may_note():
+    if not may_note() or not may_be_noted(db, corpus_id):
         return False
     db.query(
         "INSERT INTO graphrag.query_log"

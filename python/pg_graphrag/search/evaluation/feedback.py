@@ -106,6 +106,7 @@ def give(
 
     def note() -> None:
         corpus_id = find(db, caller.corpus).id
+        db.query("SELECT graphrag._refuse_moved($1)", ["int4"], [corpus_id])
         if not caller.is_owner and not Meter(db, corpus_id, f"{caller.role}\0feedback").admit(VERDICTS_PER_MINUTE):
             raise GraphRAGError(
                 f'role "{caller.role}" has given {VERDICTS_PER_MINUTE} verdicts on corpus "{caller.corpus}" in this minute',

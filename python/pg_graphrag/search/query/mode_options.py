@@ -111,6 +111,7 @@ class SearchOptions:
     profile_time: bool = False
     offset: int = 0
     min_relevance: float | None = None
+    nodes: str = "all"
     as_of: str | None = None
     sql: bool = False
     answer_timeout: float | None = None
@@ -164,6 +165,8 @@ CHECKS: dict[str, Check] = {
     "profile_time": FLAG,
     "offset": integer(0, 10_000),
     "min_relevance": Check(lambda value: value is None or _is_number(value, 0, 1), "a number from 0 to 1, or null"),
+    # "here": a node that is asked by another asks no third one, and neither does one whose client asks the others itself.
+    "nodes": one_of("all", "here"),
     # Read with the filter (server/access/filters.py): it decides which documents there are.
     "as_of": Check(lambda value: value is None or is_date(value), A_DATE),
     "sql": FLAG,
@@ -210,6 +213,7 @@ OF_EVERY_MODE = (
     "profile_time",
     "offset",
     "min_relevance",
+    "nodes",
     "as_of",
     "sql",
     "answer_timeout",

@@ -67,7 +67,8 @@ SELECT c.id, c.name, {{options}} AS options, graphrag._has_cypher({{options}}) A
                                          '{SESSION_MEMORY}')) AS memory,
        coalesce((SELECT l.forgets FROM graphrag._locks l WHERE l.corpus_id = c.id AND l.kind = 'replies'), 0) AS forgets,
        EXISTS (SELECT FROM graphrag._removals r WHERE r.corpus_id = c.id) AS awaits_removals,
-       EXISTS (SELECT FROM graphrag._attached_tables t WHERE t.corpus_id = c.id AND t.kind <> 'documents') AS has_rows
+       EXISTS (SELECT FROM graphrag._attached_tables t WHERE t.corpus_id = c.id AND t.kind <> 'documents') AS has_rows,
+       c.move
   FROM graphrag.corpora c
   LEFT JOIN graphrag.embedding_spaces s ON s.corpus_id = c.id AND s.state = 'active'
 """
@@ -83,11 +84,14 @@ _NAMES = "SELECT c.name FROM graphrag.corpora c WHERE {condition} ORDER BY c.nam
 _SEEN = "EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id)"
 
 
-def find(db: Database, name: str | None) -> Corpus:
-    """Return the corpus called `name`; 42704 when there is none, 22004 for a null."""
+def find(db: Database, name: str | None, *, also_moved: bool = False) -> Corpus:
+    """Return the corpus called `name`; 42704 when there is none or, not `also_moved`, it has moved; 22004 for a null."""
     rows = _select(db, "WHERE c.name = $1", "text", name) if name is not None else []
     if not rows:
         raise unknown_corpus(db, name)
+    move = rows[0]["move"]
+    if move is not None and not also_moved and json.loads(move)["state"] != "moving":
+        db.query("SELECT graphrag._say_moved($1, $2)", ["text", "jsonb"], [name, move])
     return _corpus(rows[0])
 
 
@@ -110,8 +114,7 @@ def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
             "corpus cannot be null", sqlstate="22004", hint="Give a name; where it may be left out, “default” is meant."
         )
     if (place := placed(db, name)) is not None:
-        message = f'corpus "{name}" is at node "{place.node}"'
-        return GraphRAGError(message, sqlstate="42704", detail=place.url, hint=_ASK_THERE)
+        return ElsewhereError(name, place)
     rights = db.query(_RIGHTS)[0]
     condition = "true" if rights["sees_all"] else _SEEN if rights["sees_documents"] else "false"
     names = [row["name"] for row in db.query(_NAMES.format(condition=condition))]
@@ -130,6 +133,15 @@ class Placement(NamedTuple):
 
     node: str
     url: str
+
+
+class ElsewhereError(GraphRAGError):
+    """What is raised of a corpus that another node has: DETAIL is its url."""
+
+    def __init__(self, name: str, place: Placement) -> None:
+        message = f'corpus "{name}" is at node "{place.node}"'
+        super().__init__(message, sqlstate="42704", detail=place.url, hint=_ASK_THERE)
+        self.corpus, self.node = name, place.node
 
 
 def placed(db: Database, name: str) -> Placement | None:
@@ -171,6 +183,7 @@ def _corpus(row: Row) -> Corpus:
         options = replace(options, embedding=Embedding(*used))
     # Without memory nothing may be cached.
     revision = row["revision"] if row["memory"] else None
+    del values["move"]
     if not values.pop("has_cypher"):
         options = replace(options, cypher=False)
     return Corpus(**{**values, "options": options, "chooses_embedding": chooses, "revision": revision})

@@ -27,12 +27,32 @@ def read_grants(transfer: Transfer) -> tuple[list[tuple[Any, ...]], list[str]]:
     return [grant for grant in grants if grant[1] in roles], sorted({grant[1] for grant in grants} - roles)
 
 
+def left_out(roles: list[str]) -> str:
+    """Return a sentence on roles that the target has not."""
+    return f"grants of roles that are not there were left out: {', '.join(roles)}"
+
+
 def put_in_force(transfer: Transfer, grants: list[tuple[Any, ...]]) -> None:
     """Put in force who sees the corpora, last of all: it locks the documents of all corpora."""
     protections = {row["id"]: row["protection"] for row in transfer.corpus.corpora if row["protection"] is not None}
-    if not grants and not protections:
-        return
-    deadline = time.monotonic() + _PATIENCE
+    if grants or protections:
+        _insist(transfer, grants, protections, _PATIENCE)
+
+
+def close(transfer: Transfer) -> None:
+    """Have nobody but the owner see the corpora, until `open_again`."""
+    _insist(transfer, [], dict.fromkeys(transfer.corpus.ids, "false"), _PATIENCE)
+
+
+def open_again(transfer: Transfer, grants: list[tuple[Any, ...]], seconds: float) -> None:
+    """Put in force who sees the corpora that were closed; 55P03 after so many `seconds`."""
+    _insist(transfer, grants, {row["id"]: row["protection"] for row in transfer.corpus.corpora}, seconds)
+
+
+def _insist(
+    transfer: Transfer, grants: list[tuple[Any, ...]], protections: Mapping[int, str | None], seconds: float
+) -> None:
+    deadline = time.monotonic() + seconds
     while True:
         try:
             with transfer.writer.connection.transaction():
@@ -43,7 +63,7 @@ def put_in_force(transfer: Transfer, grants: list[tuple[Any, ...]]) -> None:
                 raise
 
 
-def _enforce(transfer: Transfer, grants: list[tuple[Any, ...]], protections: Mapping[int, str]) -> None:
+def _enforce(transfer: Transfer, grants: list[tuple[Any, ...]], protections: Mapping[int, str | None]) -> None:
     transfer.writer.execute("SELECT graphrag._lock_grants()")
     for number, role, level, *rest in grants:
         transfer.writer.execute("SELECT graphrag._grant_group(%s, %s)", [role, level])

@@ -36,9 +36,17 @@ _BY_NAME = f"{_COLUMNS} WHERE p.name = ANY (%s)"
 
 
 def choose_providers(
-    reader: Cursor, writer: Cursor, corpus: SourceCorpus, replacements: Mapping[str, str]
+    reader: Cursor,
+    writer: Cursor,
+    corpus: SourceCorpus,
+    replacements: Mapping[str, str],
+    *,
+    chosen_before: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the provider of the target for each that the corpus names. One without a key is made where there is none."""
+    """Return the provider of the target for each that the corpus names. One without a key is made where there is none.
+
+    `chosen_before`: what was returned for the corpus before.
+    """
     of_spaces = [space[2] for space in corpus.spaces]
     own = {row[0]: row[1:] for row in reader.execute(_OF_CORPORA.encode(), [corpus.ids, of_spaces]).fetchall()}
     if unknown := sorted(replacements.keys() - own.keys()):
@@ -47,6 +55,7 @@ def choose_providers(
             sqlstate="42704",
             hint=f"It names {', '.join(own)}." if own else "It names none: leave out --provider.",
         )
+    replacements = {**{name: other for name, other in (chosen_before or {}).items() if name in own}, **replacements}
     chosen = {name: replacements.get(name, name) for name in own}
     others = {row[0]: row[1:] for row in writer.execute(_BY_NAME.encode(), [sorted(chosen.values())]).fetchall()}
     for name, (definition, kind, base_url, options, has_key) in own.items():

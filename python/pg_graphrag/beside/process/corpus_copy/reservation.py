@@ -10,15 +10,27 @@ from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations, Sour
 _GAP = 1_000_000
 
 
-def reserve(reader: Cursor, writer: Cursor, corpus: SourceCorpus, relations: Relations) -> Renumbering:
-    """Take as many numbers of the target as the corpus spans: others go on with those behind. Lost where the copy fails."""
+def reserve(
+    reader: Cursor, writer: Cursor, corpus: SourceCorpus, relations: Relations, *, room: int = 0
+) -> Renumbering:
+    """Take as many numbers of the target as the corpus spans: others go on with those behind. Lost where the copy fails.
+
+    `room`: how many more it may get in the source, in any table; `numbers.highest` says up to which.
+    """
     numbers = Renumbering()
     for domain in ("corpora", "embedding_spaces"):
         old = corpus.ids if domain == "corpora" else [space[0] for space in corpus.spaces]
         numbers.maps[domain] = {
             number: value(writer, f"SELECT pg_catalog.nextval('graphrag.{domain}_id_seq')::int") for number in old
         }
-    for domain, (low, high) in _bounds(reader, corpus, relations).items():
+    bounds = _bounds(reader, corpus, relations)
+    if room:
+        for domain in _sequences(reader, relations):
+            last = value(reader, f"SELECT s.last_value FROM graphrag.{domain}_id_seq s")
+            ends = [last, *bounds.get(domain, ())]
+            numbers.highest[domain] = max(ends) + room
+            bounds[domain] = min(ends), numbers.highest[domain]
+    for domain, (low, high) in bounds.items():
         if domain in numbers.maps:
             continue
         last = value(
@@ -28,6 +40,21 @@ def reserve(reader: Cursor, writer: Cursor, corpus: SourceCorpus, relations: Rel
         )
         numbers.shifts[domain] = last - high
     return numbers
+
+
+def is_exhausted(reader: Cursor, numbers: Renumbering, relations: Relations) -> bool:
+    """Whether the source may have given numbers beyond those that are reserved."""
+    return any(
+        value(reader, f"SELECT s.last_value FROM graphrag.{domain}_id_seq s") > numbers.highest.get(domain, 0)
+        for domain in _sequences(reader, relations)
+    )
+
+
+def _sequences(reader: Cursor, relations: Relations) -> list[str]:
+    """Return the tables whose rows are numbered by a sequence of 8 bytes."""
+    names = "SELECT pg_catalog.to_regclass('graphrag.' || %s || '_id_seq') IS NOT NULL"
+    apart = ("corpora", "providers", "embedding_spaces", "llm_batches")
+    return [table for table, _ in relations if table not in apart and value(reader, names, [table])]
 
 
 _SEGMENTS = "SELECT x.kind, x.item_ids, x.document_ids FROM graphrag.bm25_segments x WHERE x.corpus_id = ANY (%s)"

@@ -80,6 +80,8 @@ class Renumbering:
 
     shifts: dict[str, int] = field(default_factory=dict)
     maps: dict[str, dict[int, int]] = field(default_factory=dict)
+    # Of a table, up to which number of the source others may follow.
+    highest: dict[str, int] = field(default_factory=dict)
 
     def number(self, domain: str, expression: str) -> str:
         """Return SQL of the number that a row of a table gets; null for rows that do not come along."""

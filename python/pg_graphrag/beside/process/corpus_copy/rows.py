@@ -15,7 +15,7 @@ from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 
 # Made by steps of their own, or not at all: attachments are triggers on the application's tables, a batch at an endpoint is
 # read by who sent it, revisions are the database's, the nodes of no corpus.
-_APART = {
+APART = {
     "corpora",
     "providers",
     "embedding_spaces",
@@ -61,33 +61,42 @@ class RowCopy:
     def make_corpora(self, *, with_cypher: bool) -> None:
         """Make the corpora and their spaces. They get their protection at the end: nobody sees them before."""
         for row in self._corpus.corpora:
-            options = renamed(row["options"], self._transfer.providers)
-            if not with_cypher and options.get("cypher"):
-                del options["cypher"]
             self._writer.execute(
                 "INSERT INTO graphrag.corpora (id, name, options, tokenizer, tokenizer_fingerprint, created_at)"
                 " VALUES (%s, %s, %s, %s, %s, %s)",
                 [
                     self._transfer.new_number(row["id"]),
                     self._transfer.names[row["id"]],
-                    Jsonb(options),
+                    self.options_of(row, with_cypher=with_cypher),
                     row["tokenizer"],
                     row["tokenizer_fingerprint"],
                     row["created_at"],
                 ],
             )
         # The shared tables have all vectors first: spaces get tables of their own when they are indexed.
-        for number, corpus, provider, *rest in self._corpus.spaces:
-            self._writer.execute(
-                "INSERT INTO graphrag.embedding_spaces (id, corpus_id, provider, model, dimensions, state, created_at)"
-                " VALUES (%s, %s, %s, %s, %s, %s, %s)",
-                [
-                    self._numbers.maps["embedding_spaces"][number],
-                    self._transfer.new_number(corpus),
-                    self._transfer.providers.get(provider, provider),
-                    *rest,
-                ],
-            )
+        for space in self._corpus.spaces:
+            self.make_space(space)
+
+    def make_space(self, space: tuple[Any, ...]) -> None:
+        """Make a space of those in use."""
+        number, corpus, provider, *rest = space
+        self._writer.execute(
+            "INSERT INTO graphrag.embedding_spaces (id, corpus_id, provider, model, dimensions, state, created_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+            [
+                self._numbers.maps["embedding_spaces"][number],
+                self._transfer.new_number(corpus),
+                self._transfer.providers.get(provider, provider),
+                *rest,
+            ],
+        )
+
+    def options_of(self, row: Mapping[str, Any], *, with_cypher: bool) -> Jsonb:
+        """Return the options of a corpus in the copy."""
+        options = renamed(row["options"], self._transfer.providers)
+        if not with_cypher and options.get("cypher"):
+            del options["cypher"]
+        return Jsonb(options)
 
     def copy_table(self, table: str, columns: list[str]) -> None:
         """Copy the rows of a table that are of the corpora."""
@@ -99,7 +108,7 @@ class RowCopy:
             self._copy_states(columns)
         elif table == "jobs":
             self._copy_failures(columns)
-        elif table not in _APART:
+        elif table not in APART:
             self._copy(table, columns)
 
     def _values(self, table: str, columns: list[str]) -> str:
@@ -151,12 +160,13 @@ class RowCopy:
             " WHERE i.document_id = p.id AND i.content_hash = p.content_hash"
         )
 
-    def _copy_segments(self, columns: list[str]) -> None:
+    def _copy_segments(self, columns: list[str], *, condition: str = "true") -> None:
         shifts = self._numbers.shifts
         with self._reader.connection.cursor("graphrag_segments", row_factory=psycopg.rows.dict_row) as segments:
             segments.itersize = 1
             query = f"SELECT {self._listed('bm25_segments', columns)} FROM graphrag.bm25_segments x"
-            for row in segments.execute(f"{query} WHERE x.corpus_id = ANY (%s)".encode(), [self._corpus.ids]):
+            query += f" WHERE x.corpus_id = ANY (%s) AND {condition}"
+            for row in segments.execute(query.encode(), [self._corpus.ids]):
                 for column, domain in (("item_ids", ITEMS[row["kind"]]), ("document_ids", "documents")):
                     row[column] = shifted(row[column], shifts.get(domain, 0))
                 self._insert("bm25_segments", row)
@@ -174,10 +184,17 @@ class RowCopy:
             row["edges"] = shifted(ends, self._numbers.shifts.get("entities", 0)) + row["edges"][len(ends) :]
             row["settings"] = Jsonb(row["settings"])
             if row["revision"] is not None:
-                # The rows of the copy are of this transaction.
-                later = f"SELECT (pg_catalog.pg_current_xact_id()::text::bigint + {int(not is_behind)})::text"
-                row["revision"] = value(self._writer, later)
+                row["revision"] = self._first_transaction() if is_behind else self._next_transaction(1)
             self._insert("community_states", row)
+
+    def _first_transaction(self) -> str:
+        """Return the number of the transaction that wrote the first rows."""
+        return self._next_transaction(0)
+
+    def _next_transaction(self, after: int) -> str:
+        """Return the number of this transaction, or of one `after` it."""
+        number = f"SELECT (pg_catalog.pg_current_xact_id()::text::bigint + {after})::text"
+        return str(value(self._writer, number))
 
     def _listed(self, table: str, columns: list[str]) -> str:
         return ", ".join(

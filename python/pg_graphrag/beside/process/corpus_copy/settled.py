@@ -1,0 +1,47 @@
+"""What the rows of a copy do not bring: the AGE graph, counts and the queue; and what is said to be left out."""
+
+from pg_graphrag.beside.process.copying import value
+from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
+from pg_graphrag.ground.errors import GraphRAGError
+
+# Kinds of jobs of a whole corpus that come along; the others are of attached tables, batches and what repair() queues.
+_CORPUS_JOBS = ("optimize", "summarize", "describe", "reembed", "communities", "reports")
+
+
+def repair(transfer: Transfer, number: int, *, with_graph: bool = True) -> None:
+    """Make what a copy of tables cannot bring: the AGE graph, counts, the revision and the queue."""
+    new_number = transfer.new_number(number)
+    transfer.writer.execute("SELECT graphrag._queue_removals(%s)", [new_number])
+    if value(transfer.writer, "SELECT graphrag._repair_corpus(%s, %s)", [new_number, with_graph]) is None:
+        raise GraphRAGError(
+            f'corpus "{transfer.corpus.name_of(number)}" has damaged rows',
+            sqlstate="XX001",
+            hint="SELECT * FROM graphrag.check(corpus) there names them.",
+        )
+    kinds = (
+        "SELECT DISTINCT j.kind FROM graphrag.jobs j"
+        " WHERE j.document_id IS NULL AND j.corpus_id = %s AND j.kind = ANY (%s)"
+    )
+    queued = [row[0] for row in transfer.reader.execute(kinds, [number, list(_CORPUS_JOBS)]).fetchall()]
+    hashes = "SELECT EXISTS (SELECT FROM graphrag.community_reports r WHERE r.corpus_id = %s AND r.input_hash = '')"
+    if value(transfer.writer, hashes, [new_number]):
+        queued.append("reports")
+    for kind in queued:
+        transfer.writer.execute("SELECT graphrag._queue_jobs(%s, ARRAY[%s]::int[])", [kind, new_number])
+
+
+def left_out(transfer: Transfer) -> list[str]:
+    """Return sentences on what is not copied."""
+    notes = []
+    tables = value(
+        transfer.reader,
+        "SELECT pg_catalog.string_agg(pg_catalog.format('%%I.%%I', a.schema_name, a.table_name), ', ' ORDER BY a.id)"
+        "  FROM graphrag._attached_tables a WHERE a.corpus_id = ANY (%s)",
+        [transfer.corpus.ids],
+    )
+    if tables is not None:
+        notes.append(f"attach these tables again, where they are; their documents are there: {tables}")
+    sent = "SELECT pg_catalog.count(*) FROM graphrag.llm_batch_requests r WHERE r.state = 'sent' AND r.corpus_id = ANY (%s)"
+    if count := value(transfer.reader, sent, [transfer.corpus.ids]):
+        notes.append(f"{count} requests in batches at endpoints were left out: the copy asks again")
+    return notes

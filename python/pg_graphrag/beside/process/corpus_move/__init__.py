@@ -1,0 +1,176 @@
+"""One corpus from one database to another while it is read and written, with seconds without writes at the end.
+
+The first round copies it as `corpus_copy` does, closed to all. Each later one brings the rows that came, changed or went since.
+Then the source is written by nobody; the last round brings the rest, compares the fingerprints and opens the target; the source
+says where the corpus is. Two databases have no common commit: the order decides, so that never both may be written. What was
+reached stands in `corpora.move` of both, and the same call goes on from there, whatever died.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.beside.process.copying import check_version, prepare
+from pg_graphrag.beside.process.corpus_copy.both_sides import transaction
+from pg_graphrag.beside.process.corpus_move import rounds
+from pg_graphrag.beside.process.corpus_move.marks import Mark, mark_of, place
+from pg_graphrag.beside.process.corpus_move.switch import await_documents, freeze, leave, thaw
+from pg_graphrag.beside.process.corpus_move.undo import undo_move
+from pg_graphrag.ground.errors import GraphRAGError
+
+__all__ = ["CorpusMove", "move_corpus", "undo_move"]
+
+# A round that brought fewer rows is the last but one.
+_FEW_ROWS = 1000
+# Where others write faster than rounds end, so many are tried.
+_MOST_ROUNDS = 10
+
+
+@dataclass(frozen=True)
+class CorpusMove:
+    """What a move did: documents that the target has, rounds, seconds without writes, and sentences on what was left out.
+
+    None of the middle two where an earlier call had done it.
+    """
+
+    documents: int
+    rounds: int | None
+    frozen_seconds: float | None
+    notes: tuple[str, ...]
+
+
+def move_corpus(
+    source: psycopg.Connection[Any],
+    target: psycopg.Connection[Any],
+    name: str,
+    *,
+    providers: Mapping[str, str] | None = None,
+    pause: float = 5.0,
+    report: Callable[[str], None] = lambda _: None,
+) -> CorpusMove:
+    """Move a corpus, with its history and all that is kept of it. Called again, it goes on where it ended.
+
+    Both connections are of owners, in autocommit mode and outside a transaction. What is in the source when it has ended is
+    for `drop_corpus`.
+
+    Parameters
+    ----------
+    providers : mapping, optional
+        Which provider of the target stands for one of the source, by their names.
+    pause : float
+        Seconds: a round that took less is the last before the writers wait.
+    report : callable
+        Told what was done, a sentence each.
+
+    Raises
+    ------
+    GraphRAGError
+        As of `copy_corpus`; 55000 for attached tables, and where the corpus moves to another database; 55P03 where a transaction
+        keeps it from its end. The corpus is written in the source as before then.
+    """
+    here, there = _marks(source, target, name)
+    if here is None:
+        raise GraphRAGError(
+            f'corpus "{name}" does not exist in database "{source.info.dbname}"',
+            sqlstate="42704",
+            hint="SELECT name FROM graphrag.corpora lists the corpora.",
+        )
+    if here.state == "arriving":
+        raise _elsewhere(name, here, "arriving from", "Move it when that move has ended.")
+    if here.move is not None and here.move["place"] != place(target):
+        raise _elsewhere(
+            name, here, "at" if here.state == "moved" else "moving to", "Give that database, or --undo there."
+        )
+    if here.move is not None and _is_open(here, there):
+        assert there is not None
+        return _finish(source, target, name, here, there, (), None, None)
+    if here.state == "moved":
+        hint = "graphrag.drop_corpus() lets go of what is left of it here."
+        raise GraphRAGError(f'corpus "{name}" is no more at {place(target)}', sqlstate="42704", hint=hint)
+    if here.state == "moving" and there is None:
+        # What had arrived was dropped.
+        thaw(source, here.number)
+    count = 0
+    while not (here.state == "moving" and there is not None):
+        is_first = there is None
+        done = rounds.bring(source, target, name, providers or {})
+        count += 1
+        brought = f"{done.documents} documents" if is_first else f"{done.rows} rows"
+        report(f"round {count}: {brought} in {done.seconds:.1f} s")
+        here, there = _marks(source, target, name)
+        assert here is not None
+        if not is_first and (count >= _MOST_ROUNDS or done.seconds < pause or done.rows < _FEW_ROWS):
+            break
+    assert there is not None
+    await_documents(target)
+    start = time.monotonic()
+    try:
+        freeze(source, target, name, here.number, there.number)
+        done = rounds.bring(source, target, name, providers or {}, is_last=True)
+    except BaseException:
+        # Where nobody knows whether the target is open, the same call finds it out later, or what takes the move back.
+        with suppress(GraphRAGError, psycopg.Error):
+            if not _is_open(*_marks(source, target, name)):
+                thaw(source, here.number)
+        raise
+    here, there = _marks(source, target, name)
+    assert here is not None
+    assert there is not None
+    return _finish(source, target, name, here, there, done.notes, count + 1, start)
+
+
+def _marks(
+    source: psycopg.Connection[Any], target: psycopg.Connection[Any], name: str
+) -> tuple[Mark | None, Mark | None]:
+    found = []
+    for connection in (source, target):
+        with transaction(connection) as cursor:
+            prepare(cursor)
+            check_version(cursor)
+            found.append(mark_of(cursor, name))
+    return found[0], found[1]
+
+
+def _is_open(here: Mark | None, there: Mark | None) -> bool:
+    """Whether what moves from here is read and written in the target: only its last round opens it."""
+    if here is None or here.move is None or there is None:
+        return False
+    return there.move is None and (there.number, there.made) == (here.move["number"], here.made)
+
+
+def _elsewhere(name: str, mark: Mark, where: str, hint: str) -> GraphRAGError:
+    assert mark.move is not None
+    return GraphRAGError(f'corpus "{name}" is {where} {mark.move["place"]}', sqlstate="55000", hint=hint)
+
+
+def _finish(
+    source: psycopg.Connection[Any],
+    target: psycopg.Connection[Any],
+    name: str,
+    here: Mark,
+    there: Mark,
+    notes: tuple[str, ...],
+    count: int | None,
+    start: float | None,
+) -> CorpusMove:
+    """Have the source say where the corpus is; then make the target's AGE graph, which no search reads."""
+    if here.state != "moved":
+        leave(source, target, here.number, there.number)
+    seconds = None if start is None else time.monotonic() - start
+    with transaction(target) as cursor:
+        prepare(cursor)
+        has_graph = here.move is not None and here.move.get("has_graph", False)
+        if check_version(cursor) and not has_graph:
+            cursor.execute(
+                "SELECT graphrag.rebuild_graph(c.name) FROM graphrag.corpora c"
+                "  LEFT JOIN graphrag._histories h ON h.history_id = c.id WHERE %s IN (c.id, h.corpus_id)",
+                [there.number],
+            )
+        documents = "SELECT pg_catalog.count(*) FROM graphrag.documents d WHERE d.corpus_id = %s"
+        row = cursor.execute(documents, [there.number]).fetchone()
+    leave(source, target, here.number, there.number, has_graph=True)
+    return CorpusMove(0 if row is None else int(row[0]), count, seconds, notes)

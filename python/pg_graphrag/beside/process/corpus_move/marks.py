@@ -1,0 +1,97 @@
+"""Where a move stands: `corpora.move` of both databases, which outlives whatever dies."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from pg_graphrag.beside.process.copying import Cursor
+from pg_graphrag.beside.process.corpus_copy.row_numbers import Renumbering
+
+_OF = "SELECT c.id, c.move, c.created_at FROM graphrag.corpora c WHERE c.name = %s"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A corpus of a database: its number, when it was made, and the state of its move; None where it does not move."""
+
+    number: int
+    made: Any
+    move: Mapping[str, Any] | None
+
+    @property
+    def state(self) -> str | None:
+        """None, moving, moved or arriving."""
+        return None if self.move is None else str(self.move["state"])
+
+
+def mark_of(cursor: Cursor, name: str) -> Mark | None:
+    """Return the mark of a corpus; None where there is none of that name."""
+    row = cursor.execute(_OF, [name]).fetchone()
+    return None if row is None else Mark(row[0], row[2], row[1])
+
+
+def set_mark(cursor: Cursor, numbers: list[int], move: Mapping[str, Any] | None) -> None:
+    """Mark corpora, with the time of now; None takes their marks off."""
+    cursor.execute(
+        "UPDATE graphrag.corpora SET move = %s || pg_catalog.jsonb_build_object('since', pg_catalog.clock_timestamp())"
+        " WHERE id = ANY (%s)",
+        [None if move is None else Jsonb(move), numbers],
+    )
+
+
+def place(connection: psycopg.Connection[Any]) -> str:
+    """Return HOST/DATABASE, as everybody may read it."""
+    info = connection.info
+    host = info.host or "localhost"
+    return f"{host}{'' if info.port == 5432 else f':{info.port}'}/{info.dbname}"
+
+
+@dataclass
+class Arrival:
+    """What a target knows of a corpus that arrives: the numbers of its rows, and what of the source it has.
+
+    `seen`: the transaction of the source from which on rows may be missing. `first`: the transaction of the target that wrote
+    the first rows.
+    """
+
+    numbers: Renumbering
+    providers: dict[str, str]
+    seen: str
+    first: str
+    rounds: int = field(default=0)
+
+    @classmethod
+    def read(cls, move: Mapping[str, Any]) -> "Arrival":
+        """Return what a mark says."""
+        maps = {
+            domain: {int(old): int(new) for old, new in pairs.items()}
+            for domain, pairs in move["maps"].items()
+            if domain in ("corpora", "embedding_spaces")
+        }
+        shifts, highest = (
+            {str(domain): int(number) for domain, number in move[name].items()} for name in ("shifts", "highest")
+        )
+        return cls(
+            Renumbering(shifts, maps, highest),
+            dict(move["providers"]),
+            str(int(move["seen"])),
+            str(int(move["first"])),
+            int(move["rounds"]),
+        )
+
+    def as_move(self, where: str) -> dict[str, Any]:
+        """Return the mark that says it."""
+        return {
+            "state": "arriving",
+            "place": where,
+            "maps": self.numbers.maps,
+            "shifts": self.numbers.shifts,
+            "highest": self.numbers.highest,
+            "providers": self.providers,
+            "seen": self.seen,
+            "first": self.first,
+            "rounds": self.rounds,
+        }

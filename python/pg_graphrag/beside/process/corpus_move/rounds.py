@@ -1,0 +1,199 @@
+"""The rounds of a move: the first copies the corpus, later ones bring what has changed in the source since, the last opens it."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.beside.process.copying import Cursor, check_policies, check_version, value
+from pg_graphrag.beside.process.corpus_copy import access
+from pg_graphrag.beside.process.corpus_copy.both_sides import check_equal, check_names, reading, relations_of, writing
+from pg_graphrag.beside.process.corpus_copy.providers import choose_providers
+from pg_graphrag.beside.process.corpus_copy.reservation import is_exhausted, reserve
+from pg_graphrag.beside.process.corpus_copy.rows import RowCopy, ordered
+from pg_graphrag.beside.process.corpus_copy.settled import left_out, repair
+from pg_graphrag.beside.process.corpus_copy.source_corpus import SourceCorpus
+from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
+from pg_graphrag.beside.process.corpus_move.marks import Arrival, mark_of, place, set_mark
+from pg_graphrag.beside.process.corpus_move.placements import note_placement
+from pg_graphrag.beside.process.corpus_move.row_changes import RowChanges
+from pg_graphrag.ground.errors import GraphRAGError
+
+# So many numbers more than a corpus has are reserved in each table, for rows that come while it moves.
+_ROOM = 100_000_000
+# Seconds for which the last round waits for those who hold the target's documents: nobody writes the corpus meanwhile.
+_PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round did: rows written and deleted, seconds, documents that the target has, and sentences on what was left out."""
+
+    rows: int
+    seconds: float
+    documents: int
+    notes: tuple[str, ...]
+
+
+def bring(
+    source: psycopg.Connection[Any],
+    target: psycopg.Connection[Any],
+    name: str,
+    providers: Mapping[str, str],
+    *,
+    is_last: bool = False,
+) -> Round:
+    """Bring the target what it lacks of a corpus, in one snapshot of the source and one transaction of the target.
+
+    `is_last`: nobody writes the source; where the fingerprints are equal then, the target is opened.
+
+    Raises
+    ------
+    GraphRAGError
+        As of `copy_corpus`; 55000 for attached tables, for a corpus that got or lost a history meanwhile, and where the reserved
+        numbers are used up.
+    """
+    start = time.monotonic()
+    with writing(target) as writer:
+        mark = mark_of(writer, name)
+        with reading(source) as reader:
+            check_policies(reader, writer)
+            corpus = SourceCorpus.read(reader, name)
+            _check_movable(reader, corpus)
+            relations = relations_of(writer)
+            seen = value(reader, "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text")
+            if mark is None or mark.state != "arriving":
+                transfer, arrival, rows = _first(reader, writer, corpus, relations, providers, seen)
+            else:
+                assert mark.move is not None
+                arrival = Arrival.read(mark.move)
+                transfer, rows = _later(reader, writer, corpus, relations, providers, arrival, is_last=is_last)
+                arrival = replace(arrival, providers=dict(transfer.providers), seen=seen, rounds=arrival.rounds + 1)
+            notes = left_out(transfer)
+            grants, unknown_roles = access.read_grants(transfer)
+            if unknown_roles:
+                notes.append(access.left_out(unknown_roles))
+            if is_last:
+                for number in corpus.ids:
+                    repair(transfer, number, with_graph=False)
+                    check_equal(reader, corpus.name_of(number), writer, transfer.names[number])
+        numbers = [transfer.new_number(number) for number in corpus.ids]
+        if is_last:
+            note_placement(writer, list(transfer.names.values()), target)
+            access.open_again(transfer, grants, _PATIENCE)
+        else:
+            set_mark(writer, numbers, arrival.as_move(place(source)))
+        count = "SELECT pg_catalog.count(*) FROM graphrag.documents d WHERE d.corpus_id = %s"
+        documents = value(writer, count, numbers[:1])
+    return Round(rows, time.monotonic() - start, documents, tuple(notes))
+
+
+def _check_movable(reader: Cursor, corpus: SourceCorpus) -> None:
+    tables = value(
+        reader,
+        "SELECT pg_catalog.string_agg(pg_catalog.format('%%I.%%I', a.schema_name, a.table_name), ', ' ORDER BY a.id)"
+        "  FROM graphrag._attached_tables a WHERE a.corpus_id = ANY (%s)",
+        [corpus.ids],
+    )
+    name = corpus.corpora[0]["name"]
+    if tables is not None:
+        raise GraphRAGError(
+            f'corpus "{name}" has attached tables, which are written here: {tables}',
+            sqlstate="55000",
+            hint="End these attachments with graphrag.detach_table(), which can leave the documents; attach the tables where"
+            " they are, in the target.",
+        )
+    if corpus.is_history:
+        raise GraphRAGError(
+            f'corpus "{name}" is the history of another, and moves with it',
+            sqlstate="55000",
+            hint="Move the other, or end the history with graphrag.end_history().",
+        )
+
+
+def _first(
+    reader: Cursor, writer: Cursor, corpus: SourceCorpus, relations: Any, providers: Mapping[str, str], seen: str
+) -> tuple[Transfer, Arrival, int]:
+    """Copy the corpus, closed to all but the owner."""
+    names = corpus.names(None, None)
+    check_names(
+        writer, list(names.values()), "Of one that has moved away the rest goes with graphrag.drop_corpus() there."
+    )
+    chosen = choose_providers(reader, writer, corpus, providers)
+    numbers = reserve(reader, writer, corpus, relations, room=_ROOM)
+    transfer = Transfer(reader, writer, corpus, names, chosen, numbers)
+    copy = RowCopy(transfer)
+    copy.make_corpora(with_cypher=check_version(writer))
+    for table, columns in ordered(relations):
+        copy.copy_table(table, columns)
+    access.close(transfer)
+    first = value(writer, "SELECT pg_catalog.pg_current_xact_id()::text")
+    return transfer, Arrival(numbers, dict(chosen), seen, first), 0
+
+
+def _later(
+    reader: Cursor,
+    writer: Cursor,
+    corpus: SourceCorpus,
+    relations: Any,
+    providers: Mapping[str, str],
+    arrival: Arrival,
+    *,
+    is_last: bool,
+) -> tuple[Transfer, int]:
+    numbers = arrival.numbers
+    if set(numbers.maps["corpora"]) != set(corpus.ids):
+        raise _changed(corpus, "got or lost a history, or is another than the one that arrives")
+    if is_exhausted(reader, numbers, relations):
+        raise _changed(corpus, "got more rows than numbers were reserved for")
+    set_mark(writer, list(numbers.maps["corpora"].values()), None)
+    chosen = choose_providers(reader, writer, corpus, providers, chosen_before=arrival.providers)
+    transfer = Transfer(reader, writer, corpus, corpus.names(None, None), chosen, numbers)
+    _renew_corpora(transfer)
+    _renew_spaces(transfer)
+    changes = RowChanges(transfer, relations, arrival.seen, arrival.first)
+    rows = changes.bring()
+    if is_last:
+        changes.queue()
+    return transfer, rows
+
+
+def _changed(corpus: SourceCorpus, what: str) -> GraphRAGError:
+    name = corpus.corpora[0]["name"]
+    return GraphRAGError(
+        f'corpus "{name}" {what} while it moved',
+        sqlstate="55000",
+        hint="pg-graphrag move --undo takes back what arrived; then move it anew.",
+    )
+
+
+def _renew_corpora(transfer: Transfer) -> None:
+    rows = RowCopy(transfer)
+    for row in transfer.corpus.corpora:
+        transfer.writer.execute(
+            "UPDATE graphrag.corpora SET options = %s, tokenizer = %s, tokenizer_fingerprint = %s WHERE id = %s",
+            [
+                rows.options_of(row, with_cypher=check_version(transfer.writer)),
+                row["tokenizer"],
+                row["tokenizer_fingerprint"],
+                transfer.new_number(row["id"]),
+            ],
+        )
+
+
+def _renew_spaces(transfer: Transfer) -> None:
+    """Have the spaces that the source has: reembed() makes one, and takes another away."""
+    maps = transfer.numbers.maps["embedding_spaces"]
+    wanted = {space[0]: space for space in transfer.corpus.spaces}
+    for number in maps.keys() - wanted.keys():
+        transfer.writer.execute("SELECT graphrag._drop_space(%s)", [maps.pop(number)])
+    rows = RowCopy(transfer)
+    for number, space in wanted.items():
+        if number in maps:
+            state = "UPDATE graphrag.embedding_spaces SET state = %s WHERE id = %s"
+            transfer.writer.execute(state, [space[5], maps[number]])
+        else:
+            maps[number] = value(transfer.writer, "SELECT pg_catalog.nextval('graphrag.embedding_spaces_id_seq')::int")
+            rows.make_space(space)

@@ -1,0 +1,219 @@
+"""The rows of a corpus that came, changed or went in the source since a target got the others: brought, and taken away."""
+
+from dataclasses import replace
+from typing import Any
+
+from psycopg import sql
+
+from pg_graphrag.beside.process.copying import Cursor, copy_rows, qualified, value
+from pg_graphrag.beside.process.corpus_copy.rows import APART, RowCopy, ordered
+from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations
+from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
+
+# Tables without a primary key, by what tells their rows apart.
+_KEYS = {
+    "entity_values": ["entity_id", "kind", "value"],
+    "relationship_values": ["relationship_id", "kind", "value"],
+    "window_vectors": ["space_id", "window_id"],
+    "entity_vectors": ["space_id", "entity_id"],
+    "entity_mention_vectors": ["space_id", "mention_id"],
+    "relationship_mention_vectors": ["space_id", "mention_id"],
+}
+_PRIMARY_KEYS = """
+SELECT c.relname::text, ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(x.conkey) WITH ORDINALITY AS k (number, place)
+                                JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number ORDER BY k.place)
+  FROM pg_catalog.pg_constraint x
+  JOIN pg_catalog.pg_class c ON c.oid = x.conrelid AND c.relnamespace = 'graphrag'::pg_catalog.regnamespace
+ WHERE x.contype = 'p'
+"""
+# Rows of others refer to these: they are changed in their place. The rest is deleted and written again.
+_KEPT = {"chunks", "entities", "relationships", "communities", "community_reports", "curations"}
+# By steps of their own, or with them.
+_APART = APART | {"pictures", "jobs", "_histories"}
+# Keys are compared by sums over so many groups; those of a group that differs are sent.
+_GROUPS = 1024
+
+
+class RowChanges(RowCopy):
+    """What has changed in a corpus since the transaction `seen` of the source, brought to the target.
+
+    The same numbers hold as for the rows before: a later row's is as much greater. Nothing of the corpus is read or written by
+    others in the target meanwhile.
+    """
+
+    def __init__(self, transfer: Transfer, relations: Relations, seen: str, first: str) -> None:
+        super().__init__(transfer)
+        self._first = first
+        self._tables = list(ordered(relations))
+        keys = dict(self._writer.execute(_PRIMARY_KEYS).fetchall()) | _KEYS
+        self._keys = {table: keys[table] for table, _ in self._tables if table not in _APART - {"bm25_segments"}}
+        self._keys["documents"] = ["id"]
+        # As a restore of the source may have set its transactions back.
+        is_known = "SELECT %s::xid8 <= pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())"
+        self._seen = seen if value(self._reader, is_known, [seen]) else None
+        maps = self._numbers.maps
+        self._there = replace(
+            self._corpus,
+            corpora=[{**row, "id": transfer.new_number(row["id"])} for row in self._corpus.corpora],
+            spaces=[(maps["embedding_spaces"][space[0]], *space[1:]) for space in self._corpus.spaces],
+        )
+        self.count = 0
+
+    def bring(self) -> int:
+        """Bring the changes; return how many rows were written or deleted."""
+        columns = dict(self._tables)
+        loose = [(table, names) for table, names in self._tables if table not in _APART]
+        for table, names in loose:
+            self._load(table, names)
+        # Their history is brought like them: no version is to be made of what they become. Pictures go with their documents.
+        self._writer.execute("DELETE FROM graphrag._histories h WHERE h.corpus_id = ANY (%s)", [self._there.ids])
+        self._delete_gone("documents", columns["documents"])
+        self._delete_changed_documents(columns["documents"])
+        for table, names in reversed(loose):
+            if table != "bm25_postings":  # they go with their segments
+                self._delete_gone(table, names, also=self._loaded(table))
+            if table not in _KEPT:
+                self._delete_loaded(table)
+        self._delete_gone("bm25_segments", columns["bm25_segments"])
+        self._copy_new_segments(columns["bm25_segments"])
+        for table, names in loose:
+            self._write(table, names)
+        self._copy("pictures", columns["pictures"])
+        self._copy_documents(columns["documents"])
+        self._writer.execute("DELETE FROM graphrag.community_states s WHERE s.corpus_id = ANY (%s)", [self._there.ids])
+        self._copy_states(columns["community_states"])
+        super()._copy("_histories", columns["_histories"])
+        self._writer.execute("DELETE FROM graphrag.jobs j WHERE j.corpus_id = ANY (%s)", [self._there.ids])
+        return self.count
+
+    def queue(self) -> None:
+        """Queue the documents that are due, and copy jobs that failed."""
+        self._writer.execute(
+            "SELECT graphrag._queue_jobs('index', pg_catalog.array_agg(d.corpus_id), pg_catalog.array_agg(d.id))"
+            "  FROM graphrag.documents d"
+            " WHERE d.corpus_id = ANY (%s) AND d.indexed_at IS NULL AND d.retracted_at IS NULL",
+            [self._there.ids],
+        )
+        self._copy_failures(dict(self._tables)["jobs"])
+
+    def _first_transaction(self) -> str:
+        return self._first
+
+    def _copy(self, table: str, columns: list[str], *, to: str | None = None, condition: str = "true") -> None:
+        super()._copy(table, columns, to=to, condition=f"{condition} AND {self._is_changed(table)}")
+
+    def _is_changed(self, table: str) -> str:
+        """Return SQL of whether the row `x` may have been written since; of what goes with a document, or the document was."""
+        if table == "jobs":
+            return "true"
+        if table == "documents":
+            return self._is_newer_document("x")
+        if table in ("pictures", "imported_extractions"):
+            corpora = ", ".join(map(str, self._corpus.ids))
+            return (
+                f"({self._is_newer('x')} OR x.document_id IN (SELECT d.id FROM graphrag.documents d"
+                f" WHERE d.corpus_id IN ({corpora}) AND {self._is_newer_document('d')}))"
+            )
+        if table == "community_reports":
+            # What is copied of one depends on whether its community is due.
+            communities = f"SELECT FROM graphrag.communities c WHERE c.id = x.community_id AND {self._is_newer('c')}"
+            return f"({self._is_newer('x')} OR EXISTS ({communities}))"
+        return self._is_newer("x")
+
+    def _is_newer_document(self, row: str) -> str:
+        parts = " OR ".join(
+            f"EXISTS (SELECT FROM graphrag.{table} p WHERE p.document_id = {row}.id AND {self._is_newer('p')})"
+            for table in ("pictures", "imported_extractions")
+        )
+        return f"({self._is_newer(row)} OR {parts})"
+
+    def _is_newer(self, row: str) -> str:
+        if self._seen is None:
+            return "true"
+        return f"pg_catalog.age({row}.xmin) <= pg_catalog.age('{self._seen}'::pg_catalog.xid8::pg_catalog.xid)"
+
+    @staticmethod
+    def _loaded(table: str) -> str:
+        return f'pg_temp."graphrag_{table}"'
+
+    def _load(self, table: str, columns: list[str]) -> None:
+        name = f"graphrag_{table}"
+        self._writer.execute(f'CREATE TEMPORARY TABLE pg_temp."{name}" (LIKE graphrag.{table}) ON COMMIT DROP'.encode())
+        self._copy(table, columns, to=f"pg_temp.{name}")
+        self._writer.execute(f'ANALYZE pg_temp."{name}"'.encode())
+
+    def _delete_loaded(self, table: str) -> None:
+        same = " AND ".join(f'x."{key}" = l."{key}"' for key in self._keys[table])
+        self._writer.execute(f"DELETE FROM graphrag.{table} x USING {self._loaded(table)} l WHERE {same}".encode())
+
+    def _write(self, table: str, columns: list[str]) -> None:
+        listed = ", ".join(f'"{column}"' for column in columns)
+        statement = f"INSERT INTO graphrag.{table} ({listed}) SELECT {listed} FROM {self._loaded(table)}"
+        if table in _KEPT:
+            keys = self._keys[table]
+            others = ", ".join(f'"{column}" = EXCLUDED."{column}"' for column in columns if column not in keys)
+            statement += f" ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {others}"
+        self.count += self._writer.execute(statement.encode()).rowcount
+
+    def _copy_new_segments(self, columns: list[str]) -> None:
+        """Copy the segments that are not there: none is ever changed."""
+        there = "SELECT s.id FROM graphrag.bm25_segments s WHERE s.corpus_id = ANY (%s)"
+        ids = [row[0] for row in self._writer.execute(there, [self._there.ids]).fetchall()]
+        number = self._numbers.number("bm25_segments", "x.id")
+        self._copy_segments(columns, condition=f"NOT {number} = ANY ('{{{', '.join(map(str, ids))}}}'::bigint[])")
+
+    def _delete_changed_documents(self, columns: list[str]) -> None:
+        condition = f"{self._corpus.condition('documents', columns)} AND {self._is_changed('documents')}"
+        changed = f"SELECT {self._value('documents', 'id')} FROM graphrag.documents x WHERE {condition}"
+        ids = [row[0] for row in self._reader.execute(changed.encode()).fetchall()]
+        self._writer.execute("DELETE FROM graphrag.documents d WHERE d.id = ANY (%s)", [ids])
+        self.count += len(ids)
+
+    def _delete_gone(self, table: str, columns: list[str], *, also: str | None = None) -> None:
+        """Delete the rows that the source has no more. `also`: a table of rows that are still to be written."""
+        keys = self._keys[table]
+        values = [f'{self._value(table, key)} AS "{key}"' for key in keys]
+        here = f"SELECT {', '.join(values)} FROM graphrag.{table} x WHERE {self._corpus.condition(table, columns)}"
+        listed = ", ".join(f'"{key}"' for key in keys)
+        of_target = f"SELECT {listed} FROM graphrag.{table} x WHERE {self._there.condition(table, columns)}"
+        there = of_target if also is None else f"{of_target} UNION SELECT {listed} FROM {also}"
+        sums = [_sums(cursor, rows, keys) for cursor, rows in ((self._reader, here), (self._writer, there))]
+        differing = [group for group, found in sums[1].items() if sums[0].get(group) != found]
+        if not differing:
+            return
+        groups = f"{_group(keys)} IN ({', '.join(map(str, differing))})"
+        self._writer.execute(
+            "CREATE TEMPORARY TABLE pg_temp.graphrag_keys ON COMMIT DROP AS"
+            f" SELECT {listed} FROM graphrag.{table} LIMIT 0".encode()
+        )
+        copy_rows(
+            self._reader,
+            self._writer,
+            sql.SQL(f"SELECT {listed} FROM ({here}) k WHERE {groups}"),
+            qualified("pg_temp.graphrag_keys"),
+            keys,
+        )
+        self._writer.execute("ANALYZE pg_temp.graphrag_keys")
+        same = " AND ".join(f'y."{key}" = k."{key}"' for key in keys)
+        is_there = " AND ".join(f'x."{key}" = k."{key}"' for key in keys)
+        self.count += self._writer.execute(
+            f"DELETE FROM graphrag.{table} x USING ({of_target}) k WHERE {groups} AND {is_there}"
+            f" AND NOT EXISTS (SELECT FROM pg_temp.graphrag_keys y WHERE {same})".encode()
+        ).rowcount
+        self._writer.execute("DROP TABLE pg_temp.graphrag_keys")
+
+
+def _sums(cursor: Cursor, rows: str, keys: list[str]) -> dict[int, tuple[Any, ...]]:
+    """Return the number and the sum of the hashes of keys, by the group that the hash says."""
+    sums = f"pg_catalog.count(*), pg_catalog.bit_xor({_hash(keys)})"
+    found = cursor.execute(f"SELECT {_group(keys)}, {sums} FROM ({rows}) k GROUP BY 1".encode()).fetchall()
+    return {group: tuple(values) for group, *values in found}
+
+
+def _hash(keys: list[str]) -> str:
+    listed = ", ".join(f'k."{key}"::text' for key in keys)
+    return f"pg_catalog.hashtextextended(pg_catalog.concat_ws('/', {listed}), 0)"
+
+
+def _group(keys: list[str]) -> str:
+    return f"{_hash(keys)} & {_GROUPS - 1}"

@@ -1,0 +1,159 @@
+"""A move taken back: where it had ended, only if nothing was changed in the target since."""
+
+from collections import Counter
+from typing import Any
+
+import psycopg
+
+from pg_graphrag.beside.process.copying import prepare
+from pg_graphrag.beside.process.corpus_copy.both_sides import transaction
+from pg_graphrag.beside.process.corpus_move.marks import mark_of, place
+from pg_graphrag.beside.process.corpus_move.switch import drop, freeze, thaw
+from pg_graphrag.ground.errors import GraphRAGError
+
+# What people and applications write, without numbers of rows and without what workers make of it.
+_WRITTEN = {
+    "documents": """
+        SELECT ROW (d.corpus, d.source_key, d.title, graphrag._content_hash(d.title, d.content), d.metadata, d.created_at,
+                    d.updated_at, d.valid_from, d.valid_to, d.retracted_at, d.retraction_reason)
+          FROM graphrag.documents d WHERE d.corpus_id = ANY (%(corpora)s)""",
+    "pictures": """
+        SELECT ROW (d.corpus, d.source_key, p.place, p.page, p.is_page, pg_catalog.sha256(p.content), p.alternative_text,
+                    p.caption, p.recognised_text)
+          FROM graphrag.pictures p JOIN graphrag.documents d ON d.id = p.document_id WHERE p.corpus_id = ANY (%(corpora)s)""",
+    "curations": """
+        SELECT ROW (x.kind, x.arguments, x.made_by, x.made_at, x.undone_by, x.undone_at)
+          FROM graphrag.curations x WHERE x.corpus_id = ANY (%(corpora)s)""",
+    "verdicts": """
+        SELECT ROW (x.at, x.role, x.author, x.question, x.verdict, x.evidence, x.answer, x.mode, x.comment)
+          FROM graphrag.answer_feedback x WHERE x.corpus_id = ANY (%(corpora)s)""",
+    "questions of the log": """
+        SELECT ROW (x.at, x.caller, x.question, x.kind, x.mode)
+          FROM graphrag.query_log x WHERE x.corpus_id = ANY (%(corpora)s)""",
+    "requests to models": """
+        SELECT ROW (x.at, x.role, x.purpose, x.model, x.tokens_in, x.tokens_out)
+          FROM graphrag.llm_calls x WHERE x.corpus_id = ANY (%(corpora)s)""",
+    "grants": """
+        SELECT ROW (c.name, g.role, g.level)
+          FROM graphrag.corpus_grants g JOIN graphrag.corpora c ON c.id = g.corpus_id WHERE c.id = ANY (%(corpora)s)
+           AND EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE (r.oid, r.rolname) = (g.role_oid, g.role))""",
+    # Providers may have other names, and beside a database there is no graph.
+    "options or conditions": """
+        SELECT ROW (c.name, pg_catalog.regexp_replace((c.options - 'cypher')::text, '"provider": "[^"]*"', '', 'g'), c.protection)
+          FROM graphrag.corpora c WHERE c.id = ANY (%(corpora)s)""",
+}
+_WITH_HISTORY = """
+SELECT c.id FROM graphrag.corpora c WHERE c.name = %(name)s
+ UNION ALL
+SELECT h.history_id FROM graphrag._histories h JOIN graphrag.corpora c ON c.id = h.corpus_id WHERE c.name = %(name)s
+"""
+# By what values are shown, in both.
+_SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "extra_float_digits": "1", "bytea_output": "hex"}
+
+
+def undo_move(
+    source: psycopg.Connection[Any], target: psycopg.Connection[Any] | None, name: str, *, force: bool = False
+) -> None:
+    """Have a corpus read and written in the source as before its move, and drop it in the target.
+
+    Parameters
+    ----------
+    target : connection, optional
+        None, with `force`: it cannot be reached; what it has stays there.
+    force : bool
+        Also where the target was changed since: that is lost.
+
+    Raises
+    ------
+    GraphRAGError
+        42704 where there is no such corpus, 55000 where it does not move to this target, or what was written there since would be
+        lost. The target is written as before then.
+    """
+    with transaction(source) as cursor:
+        prepare(cursor)
+        here = mark_of(cursor, name)
+    if here is None or here.state == "arriving":
+        raise GraphRAGError(
+            f'corpus "{name}" does not move from database "{source.info.dbname}"',
+            sqlstate="42704",
+            hint="Give the database where it was as --url, and where it moves as --to.",
+        )
+    if target is None:
+        if not force:
+            hint = "With --force it is taken back all the same: what was written there since is lost."
+            raise GraphRAGError("the target cannot be asked", sqlstate="55000", hint=hint)
+        thaw(source, here.number)
+        return
+    if here.move is not None and here.move["place"] != place(target):
+        raise GraphRAGError(
+            f'corpus "{name}" is {"moving to" if here.state == "moving" else "at"} {here.move["place"]}',
+            sqlstate="55000",
+            hint="Give that database.",
+        )
+    with transaction(target) as cursor:
+        prepare(cursor)
+        # A round that is under way is waited for.
+        cursor.execute("LOCK TABLE graphrag.corpora IN SHARE UPDATE EXCLUSIVE MODE")
+        there = mark_of(cursor, name)
+    is_ours = there is not None and (
+        there.state == "arriving"
+        or (there.move is not None and there.state == "moving" and there.move["number"] == here.number)
+    )
+    if here.move is None and not is_ours:
+        hint = "The column move of graphrag.corpora says what moves."
+        raise GraphRAGError(f'corpus "{name}" does not move', sqlstate="55000", hint=hint)
+    if there is None or there.made != here.made:
+        if here.state == "moved" and not force:
+            hint = "With --force it is read and written here as it was."
+            raise GraphRAGError(f'corpus "{name}" is no more at {place(target)}', sqlstate="55000", hint=hint)
+        thaw(source, here.number)
+        return
+    if here.move is not None and there.state != "arriving":
+        freeze(target, source, name, there.number, here.number)
+        try:
+            changes = _changes(source, target, name)
+            if changes and not force:
+                raise GraphRAGError(
+                    f'corpus "{name}" was changed at {place(target)} since it is there: {", ".join(changes)}',
+                    sqlstate="55000",
+                    hint="drop_corpus() in the source, and move it there, keep that; --force takes the move back without it.",
+                )
+        except BaseException:
+            thaw(target, there.number)
+            raise
+        # From here on the target is opened no more.
+    if there.state == "arriving":
+        drop(target, there.number, source)
+        thaw(source, here.number)
+    else:
+        thaw(source, here.number)
+        drop(target, there.number, source)
+
+
+def _changes(source: psycopg.Connection[Any], target: psycopg.Connection[Any], name: str) -> list[str]:
+    """Return what is not in both, each with its number."""
+    found = [_written(connection, name) for connection in (source, target)]
+    numbers = {
+        kind: ((found[0][kind] - found[1][kind]) + (found[1][kind] - found[0][kind])).total() for kind in _WRITTEN
+    }
+    return [f"{number} {kind}" for kind, number in numbers.items() if number]
+
+
+def _written(connection: psycopg.Connection[Any], name: str) -> dict[str, Counter[str]]:
+    """Return the digests of what was written, by kind."""
+    with transaction(connection) as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        prepare(cursor)
+        cursor.execute("SET LOCAL row_security = off")
+        for setting, value in _SETTINGS.items():
+            cursor.execute("SELECT pg_catalog.set_config(%s, %s, true)", [setting, value])
+        corpora = [row[0] for row in cursor.execute(_WITH_HISTORY, {"name": name}).fetchall()]
+        return {
+            kind: Counter(
+                row[0]
+                for row in cursor.execute(
+                    f"SELECT pg_catalog.md5(w.line::text) FROM ({rows}) AS w (line)".encode(), {"corpora": corpora}
+                )
+            )
+            for kind, rows in _WRITTEN.items()
+        }

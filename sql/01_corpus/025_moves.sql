@@ -1,0 +1,69 @@
+-- A corpus that moves to another database is written by nobody in its last seconds here, read by nobody once it is there, and neither
+-- read nor written there before. `corpora.move` says which. Whoever moves it takes the mark off in his own transactions.
+
+-- Says where a corpus is, by its mark.
+CREATE FUNCTION graphrag._say_moved(corpus text, move jsonb) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    CASE move ->> 'state'
+    WHEN 'moved' THEN
+        -- A node that clients follow.
+        PERFORM graphrag._unknown_corpus(corpus) FROM graphrag._placed(corpus) p WHERE p.node IS NOT NULL;
+        RAISE EXCEPTION 'corpus "%" is at %', corpus, move ->> 'place'
+            USING ERRCODE = 'undefined_object', HINT = 'Connect to that database. What is still here of it goes with graphrag.drop_corpus().';
+    WHEN 'arriving' THEN
+        RAISE EXCEPTION 'corpus "%" is still arriving from %', corpus, move ->> 'place'
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'It is read and written there until pg-graphrag move has ended; the command repeated goes on.';
+    ELSE
+        RAISE EXCEPTION 'corpus "%" is moving to %', corpus, move ->> 'place'
+            USING ERRCODE = 'read_only_sql_transaction', HINT = 'It is only read for some seconds. Try again: then it is written there, or here where the move was undone.';
+    END CASE;
+END
+$$;
+COMMENT ON FUNCTION graphrag._say_moved(text, jsonb) IS 'Raises that a corpus has moved (42704), is arriving (55000) or is moving (25006), and where';
+
+-- Whoever writes anything of a corpus comes here, before or after he writes: who moves it waits for those who were here, and those who
+-- come later see the mark. A snapshot of before does not see it, but fails at a row that was written since (40001).
+CREATE FUNCTION graphrag._refuse_moved(VARIADIC corpus_ids int[]) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Refused at once, not behind who waits for the row.
+    PERFORM graphrag._say_moved(c.name, c.move) FROM graphrag.corpora c WHERE c.id = ANY (corpus_ids) AND c.move IS NOT NULL;
+    IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
+        PERFORM graphrag._say_moved(x.name, x.move)
+           FROM (SELECT c.name, c.move FROM graphrag.corpora c WHERE c.id = ANY (corpus_ids) ORDER BY c.id FOR KEY SHARE) x
+          WHERE x.move IS NOT NULL;
+    ELSE
+        PERFORM FROM graphrag._locks l WHERE l.corpus_id = ANY (corpus_ids) AND l.kind = 'moves' FOR SHARE;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION graphrag._refuse_moved(int[]) IS 'Keeps corpora here until the transaction ends, and raises where one is moving or has moved';
+
+-- The same for what is noted beside a search or an answer, which go on.
+CREATE FUNCTION graphrag._may_note(corpus_id int) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM graphrag._refuse_moved(corpus_id);
+    RETURN true;
+EXCEPTION WHEN read_only_sql_transaction OR undefined_object OR object_not_in_prerequisite_state THEN
+    RETURN false;
+END
+$$;
+COMMENT ON FUNCTION graphrag._may_note(int) IS 'Whether what is asked of a corpus may be noted: not while it moves';
+
+-- What decides how a corpus is read and written stays as it is while it moves.
+CREATE FUNCTION graphrag._corpora_moving() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM graphrag._say_moved(OLD.name, OLD.move);
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION graphrag._corpora_moving() IS 'Trigger of corpora: one that moves is not altered';
+CREATE TRIGGER corpora_moving BEFORE UPDATE ON graphrag.corpora FOR EACH ROW
+    WHEN (OLD.move IS NOT NULL AND NEW.move IS NOT DISTINCT FROM OLD.move) EXECUTE FUNCTION graphrag._corpora_moving();

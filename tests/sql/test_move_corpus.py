@@ -1,0 +1,391 @@
+"""`pg-graphrag move` brings a corpus to another database while it is read and written, and loses nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from pg_graphrag import GraphRAG
+from pg_graphrag.beside import cli
+from pg_graphrag.beside.process.corpus_move import rounds
+from pg_graphrag.ground.errors import GraphRAGError
+
+from tests.endpoint import Endpoint
+from tests.runtime.cluster import Cluster, Database, Server
+from tests.runtime.nodes import fill as fill_node
+from tests.runtime.nodes import nodes_of, place
+from tests.security.acting import new_role
+from tests.sql.ingest import STORIES
+from tests.sql.picture_rows import add_picture
+from tests.sql.test_copy_corpus import differences, fill, source, state
+from tests.sql.two_hosts import QUESTION, plain_database, reply
+
+REPLY = reply
+__all__ = ["source"]
+
+
+@pytest.fixture
+def beside(shared_cluster: Cluster | Server) -> Iterator[str]:
+    """A database without the extension, which has a corpus of its own."""
+    with plain_database(shared_cluster) as url:
+        fill(url)
+        yield url
+
+
+def move(source: str, target: str, *arguments: str) -> int:
+    return cli.main(["move", "stories", "--url", source, "--to", target, *arguments])
+
+
+def in_round(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None]) -> list[int]:
+    """Have something done before a round of a move (0: the first copy); the rounds that were done are returned."""
+    bring = rounds.bring
+    done: list[int] = []
+
+    def brought(*arguments: Any, **options: Any) -> Any:
+        if len(done) == number:
+            act()
+        done.append(len(done))
+        return bring(*arguments, **options)
+
+    monkeypatch.setattr(rounds, "bring", brought)
+    return done
+
+
+def refused(url: str, statement: str, *values: Any) -> psycopg.Error:
+    with psycopg.connect(url) as connection, pytest.raises(psycopg.Error) as refusal:
+        connection.execute(statement.encode(), values or None)
+    return refusal.value
+
+
+def test_a_corpus_moves_whole_and_the_source_says_where_it_is(
+    source: GraphRAG, db: Database, beside: str, endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = state(db.url)
+    asked = len(endpoint.requests)
+    assert move(db.url, beside) == 0
+    printed = capsys.readouterr().out
+    assert 'corpus "stories", 7 documents, is at ' in printed
+    assert "seconds without writes" in printed
+    assert differences(state(beside), original) == []
+    assert len(endpoint.requests) == asked
+    for statement in (
+        "SELECT * FROM graphrag.search('engine', 'stories')",
+        "INSERT INTO graphrag.documents (corpus, content) VALUES ('stories', 'More.')",
+        "SELECT graphrag.alter_corpus('stories', '{}')",
+    ):
+        error = refused(db.url, statement)
+        assert error.sqlstate == "42704"
+        assert 'corpus "stories" is at ' in str(error.diag.message_primary)
+        assert error.diag.message_hint is not None
+        assert "plain_owner" not in str(error)
+    with GraphRAG(db.url, "sea") as sea:
+        assert sea.search("whale") is not None
+        sea.process_jobs()
+    # What is there is indexed, asked and changed as a corpus that was always there.
+    with GraphRAG(beside, "stories") as rag:
+        rag.process_jobs()
+        rag.insert({"source_key": "new", "content": "Ada Lovelace met Mary Somerville in Turin."})
+        rag.process_jobs()
+        assert rag.call("check") == []
+        assert "new" in {row.source_key for row in rag.search("Mary Somerville")}
+    assert move(db.url, beside) == 0
+    db.execute("SELECT graphrag.drop_corpus('stories')")
+    assert db.execute("SELECT count(*) FROM graphrag.corpora WHERE name = 'stories'").fetchone() == (0,)
+
+
+def change(db: Database, rag: GraphRAG, role: str) -> None:
+    """Change of a corpus whatever people and applications change."""
+    rag.insert(
+        [
+            {"source_key": "late", "content": "Captain Nemo waits for Ada Lovelace in Bergen."},
+            {"source_key": "hopper", "content": STORIES["hopper"]},
+            {"source_key": "ishmael", "content": "Ishmael met Captain Nemo in Bergen, and wrote of Grace Hopper."},
+        ]
+    )
+    rag.delete("turing")
+    rag.process_jobs()
+    db.execute("DELETE FROM graphrag.pictures")
+    add_picture(db, "stories", "ishmael", caption="A brass whale that Captain Nemo saw in Bergen.")
+    rag.process_jobs()
+    db.execute("SELECT graphrag.optimize('stories')")
+    rag.call("rename_entity", entity="Ada Lovelace", new_name="Countess Lovelace")
+    rag.call("undo_curation", id=db.execute("SELECT min(id) FROM graphrag.curations").fetchone()[0])
+    rag.call("feedback", question="Who waits?", verdict="bad", corpus="stories", evidence=["late"])
+    db.execute("SELECT graphrag.retract('stories', 'late', 'no')")
+    db.execute("""SELECT graphrag.alter_corpus('stories', '{"answer_timeout": 77}')""")
+    db.execute("SELECT graphrag.grant_corpus('stories', %s)", [role])
+    db.execute("SELECT graphrag.protect('stories', $$metadata ->> 'key' IS NULL$$)")
+    rag.ask("Who met Captain Nemo?")
+    rag.process_jobs()
+    rag.insert({"source_key": "pending", "content": "Ned Land waits in Oslo."})
+
+
+def test_what_is_changed_while_it_moves_comes_along(
+    source: GraphRAG, db: Database, beside: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed: list[Any] = []
+    with new_role(db) as role:
+
+        def act() -> None:
+            change(db, source, role)
+            changed.append(state(db.url))
+
+        done = in_round(monkeypatch, 1, act)
+        assert move(db.url, beside) == 0
+        assert len(done) == 3, "the copy, a round, the last"
+        assert "were left out" not in capsys.readouterr().out
+        assert differences(state(beside), changed[0]) == []
+        with psycopg.connect(beside) as connection:
+            rows = connection.execute(
+                "SELECT g.role::text, c.protection, c.options ->> 'answer_timeout', c.move FROM graphrag.corpora c"
+                " JOIN graphrag.corpus_grants g ON g.corpus_id = c.id WHERE c.name = 'stories'"
+            ).fetchall()
+            assert rows == [(role, "metadata ->> 'key' IS NULL", "77", None)]
+        with GraphRAG(beside, "stories") as rag:
+            rag.process_jobs()
+            assert (rag.call("check"), rag.progress().pending) == ([], 0)
+            rag.drop_corpus()
+
+
+def test_a_corpus_that_others_reembed_while_it_moves_comes_along(
+    source: GraphRAG, db: Database, beside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed: list[Any] = []
+
+    def act() -> None:
+        model = {"provider": "local", "model": "multilingual-e5-small"}
+        source.call("reembed", corpus="stories", embedding=model)
+        for _ in range(3):
+            source.process_jobs()
+        changed.append(state(db.url))
+
+    in_round(monkeypatch, 1, act)
+    assert move(db.url, beside) == 0
+    assert differences(state(beside), changed[0]) == []
+
+
+def test_while_it_moves_it_is_read_and_not_written(
+    source: GraphRAG, db: Database, beside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes = [
+        "INSERT INTO graphrag.documents (corpus, content) VALUES ('stories', 'More.')",
+        "UPDATE graphrag.documents SET title = 'x' WHERE corpus = 'stories'",
+        "DELETE FROM graphrag.documents WHERE corpus = 'stories'",
+        "TRUNCATE graphrag.documents",
+        "UPDATE graphrag.pictures SET caption = 'x'",
+        "DELETE FROM graphrag.pictures",
+        "SELECT graphrag.merge_entities(ARRAY['Ada Lovelace', 'Grace Hopper'], 'Ada Lovelace', 'stories')",
+        "SELECT graphrag.alter_corpus('stories', '{}')",
+        "UPDATE graphrag.corpora SET options = options WHERE name = 'stories'",
+        "SELECT graphrag.protect('stories', 'false')",
+        "SELECT graphrag.grant_corpus('stories', 'plain_owner')",
+        "SELECT graphrag.feedback('Who?', 'good', 'stories')",
+        "SELECT graphrag.refresh_communities('stories')",
+        "SELECT graphrag.reindex('stories')",
+        "SELECT graphrag.retract('stories', 'ada', 'no')",
+        "SELECT graphrag.keep_history('stories', 'more')",
+        "SELECT graphrag.end_history('stories')",
+        "SELECT graphrag.drop_corpus('stories')",
+        "SELECT graphrag.drop_corpus('former stories')",
+        "SELECT graphrag.rebuild_graph('stories')",
+        "SELECT graphrag.reembed('stories', '{\"provider\": \"local\"}')",
+        "INSERT INTO graphrag.documents (corpus, content) VALUES ('former stories', 'More.')",
+    ]
+
+    def act() -> None:
+        old = psycopg.connect(db.url)
+        old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        with old:
+            counts = "SELECT count(*) FROM graphrag.llm_calls", "SELECT count(*) FROM graphrag.query_log"
+            before = [db.execute(count).fetchone() for count in counts]
+            for statement in writes:
+                error = refused(db.url, statement)
+                assert error.sqlstate == "25006", (statement, error)
+                assert 'stories" is moving to ' in str(error)
+                assert "Try again" in str(error.diag.message_hint)
+            # As rows that replication applies.
+            insert = "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES ('stories', 'x', 'More.')"
+            for statement in (insert, *writes[1:4]):
+                with psycopg.connect(db.url) as applying, pytest.raises(psycopg.Error) as refusal:
+                    applying.execute("SET session_replication_role = replica")
+                    applying.execute(statement.encode())
+                assert refusal.value.sqlstate == "25006", statement
+            assert source.search(QUESTION)
+            assert source.ask("Who saw the loom in Nottingham?").answer
+            assert [db.execute(count).fetchone() for count in counts] == before
+            source.process_jobs()
+            assert db.execute("SELECT count(*) FROM graphrag.jobs WHERE state = 'leased'").fetchone() == (0,)
+            with GraphRAG(db.url, "sea") as sea:
+                sea.insert({"source_key": "other", "content": "Starbuck sailed to Oslo."})
+                sea.process_jobs()
+                assert sea.progress().pending == 0
+        assert db.execute("SELECT graphrag.repair()").fetchone() is not None
+        assert db.execute("SELECT graphrag.retry_failed()").fetchone() is not None
+
+    in_round(monkeypatch, 2, act)
+    assert move(db.url, beside) == 0
+    with GraphRAG(beside, "stories") as rag:
+        rag.process_jobs()
+        assert rag.call("check") == []
+
+
+def test_who_wrote_in_a_snapshot_of_before_is_waited_for_or_fails(
+    source: GraphRAG, db: Database, beside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshots = "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES ('stories', %s, 'Ishmael wrote.')"
+    failed: list[str | None] = []
+
+    def act() -> None:
+        for statement, values in (
+            (snapshots, ["old"]),
+            ("UPDATE graphrag.documents SET title = 'x' WHERE source_key = 'ada' AND corpus = 'stories'", []),
+            ("DELETE FROM graphrag.documents WHERE source_key = 'ada' AND corpus = 'stories'", []),
+        ):
+            with pytest.raises(psycopg.Error) as refusal:
+                olds[0].execute(statement.encode(), values)
+            failed.append(refusal.value.sqlstate)
+            olds.pop(0).close()
+
+    with psycopg.connect(db.url) as other:
+        olds = [psycopg.connect(db.url) for _ in range(3)]
+        for old in olds:
+            old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            old.execute("SELECT FROM graphrag.corpora")
+        in_round(monkeypatch, 2, act)
+        other.execute(snapshots, ["waits"])
+        threading.Timer(2.0, other.commit).start()
+        assert move(db.url, beside) == 0
+    assert failed == ["40001"] * 3
+    with GraphRAG(beside, "stories") as rag:
+        assert rag.progress().documents == 8
+
+
+def test_a_move_that_has_not_ended_is_taken_back(
+    source: GraphRAG, db: Database, beside: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = state(db.url)
+
+    def die() -> None:
+        raise GraphRAGError("died")
+
+    for number in (1, 2):
+        with monkeypatch.context() as patched:
+            in_round(patched, number, die)
+            assert move(db.url, beside) == 1
+            assert "died" in capsys.readouterr().err
+        for statement in (
+            "SELECT * FROM graphrag.documents WHERE corpus = 'stories' AND graphrag._refuse_moved(corpus_id) IS NULL",
+            "INSERT INTO graphrag.documents (corpus, content) VALUES ('stories', 'More.')",
+        ):
+            assert refused(beside, statement).sqlstate == "55000"
+        assert move(db.url, beside, "--undo") == 0
+        assert differences(state(db.url), original) == []
+        with psycopg.connect(beside) as connection:
+            assert connection.execute("SELECT name FROM graphrag.corpora").fetchall() == [("rockets",)]
+            assert connection.execute(
+                "SELECT relrowsecurity FROM pg_class WHERE oid = 'graphrag.documents'::regclass"
+            ).fetchone() == (False,)
+    assert move(db.url, beside, "--undo") == 1
+    assert 'corpus "stories" does not move' in capsys.readouterr().err
+
+
+def test_a_move_that_has_ended_is_taken_back_while_nothing_is_written_there(
+    source: GraphRAG, db: Database, beside: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = state(db.url)
+    assert move(db.url, beside) == 0
+    with GraphRAG(beside, "stories") as rag:
+        # What workers make is no change.
+        rag.process_jobs()
+        assert move(db.url, beside, "--undo") == 0
+        assert differences(state(db.url), original) == []
+        assert move(db.url, beside) == 0
+        rag.insert({"source_key": "new", "content": "Ishmael wrote."})
+        rag.call("merge_entities", entities=["Grace Hopper"], target="Ada Lovelace")
+        capsys.readouterr()
+        assert move(db.url, beside, "--undo") == 1
+        error = capsys.readouterr().err
+        assert "2 documents" in error, "with the version of its history"
+        assert "1 curations" in error
+        # It is written there as before.
+        rag.insert({"source_key": "new", "content": "Ishmael wrote more."})
+        assert refused(db.url, "SELECT graphrag.search('x', 'stories')").sqlstate == "42704"
+        assert move(db.url, beside, "--undo", "--force") == 0
+        assert differences(state(db.url), original) == []
+        assert (
+            refused(beside, "INSERT INTO graphrag.documents (corpus, content) VALUES ('stories', 'More.')").sqlstate
+            == "42704"
+        )
+
+
+def test_what_cannot_move_is_told_why_and_stays_as_it_is(
+    source: GraphRAG, db: Database, beside: str, shared_cluster: Cluster | Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refusal(*arguments: str) -> str:
+        assert cli.main(["move", *arguments]) == 1
+        return capsys.readouterr().err
+
+    assert 'corpus "none" does not exist' in refusal("none", "--url", db.url, "--to", beside)
+    assert 'has a corpus "stories" already' in refusal("stories", "--url", db.url, "--to", db.url)
+    assert "is the history of another" in refusal("former stories", "--url", db.url, "--to", beside)
+    assert "--force is of --undo" in refusal("stories", "--url", db.url, "--to", beside, "--force")
+    assert "does not move" in refusal("stories", "--url", db.url, "--to", beside, "--undo")
+    db.execute("CREATE TABLE public.oaks (id int PRIMARY KEY, words text)")
+    db.execute("SELECT graphrag.attach_table('public.oaks', 'stories', 'id', ARRAY['words'])")
+    assert "has attached tables, which are written here: public.oaks" in refusal(
+        "stories", "--url", db.url, "--to", beside
+    )
+    db.execute("SELECT graphrag.detach_table('public.oaks')")
+    with plain_database(shared_cluster) as third:
+        assert move(db.url, beside) == 0
+        assert 'corpus "stories" is at ' in refusal("stories", "--url", db.url, "--to", third)
+        assert 'corpus "stories" is at ' in refusal("stories", "--url", db.url, "--to", third, "--undo")
+        # Further on, and back where it was.
+        assert move(beside, third) == 0
+        assert "drop_corpus" in refusal("stories", "--url", third, "--to", db.url)
+        db.execute("SELECT graphrag.drop_corpus('stories'), graphrag.drop_corpus('former stories')")
+        assert move(third, db.url) == 0
+    source.process_jobs()
+    assert source.call("check") == []
+
+
+def test_health_names_a_corpus_whose_move_has_not_ended(
+    source: GraphRAG, db: Database, beside: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def die() -> None:
+        db.execute(
+            "UPDATE graphrag.corpora SET move = move || pg_catalog.jsonb_build_object('since', now() - interval '2 minutes')"
+            " WHERE name = 'stories'"
+        )
+        found.extend(
+            db.execute("SELECT severity, detail FROM graphrag.health() WHERE subject = 'corpus \"stories\"'").fetchall()
+        )
+        raise GraphRAGError("died")
+
+    found: list[Any] = []
+    in_round(monkeypatch, 2, die)
+    assert move(db.url, beside) == 1
+    assert [severity for severity, detail in found if "has been moving to" in detail] == ["error"]
+    monkeypatch.undo()
+    assert not [row for row in db.execute("SELECT detail FROM graphrag.health()").fetchall() if "moving" in row[0]]
+    assert move(db.url, beside) == 0
+
+
+def test_clients_follow_a_corpus_that_moves_between_nodes(shared_cluster: Cluster | Server) -> None:
+    with nodes_of(dict.fromkeys("ab", shared_cluster)) as nodes:
+        fill_node(nodes["a"], "stories", STORIES)
+        place(nodes, "stories", "a")
+        with GraphRAG(nodes["a"].url, "stories") as here, GraphRAG(nodes["b"].url, "stories") as there:
+            before = [row.content for row in here.search(QUESTION)]
+            assert [row.content for row in there.search(QUESTION)] == before
+            for back in (False, True):
+                assert move(nodes["a"].url, nodes["b"].url, *["--undo"] * back) == 0
+                for rag in (here, there):
+                    assert [row.content for row in rag.search(QUESTION)] == before
+                for node in nodes.values():
+                    with psycopg.connect(node.url) as connection:
+                        rows = connection.execute("SELECT node FROM graphrag.placements").fetchall()
+                        assert rows == [("a" if back else "b",)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -12,10 +13,15 @@ from tests.runtime.cluster import Cluster, Server
 from tests.runtime.nodes import Node, fill, nodes_of, place
 from tests.security.acting import new_role
 from tests.serve.serving import Serving, callers, serving
+from tests.serve.test_mcp import call, error_of, over_http
 from tests.sql.ingest import STORIES
 from tests.sql.themes import SEA
 
+if TYPE_CHECKING:
+    from mcp.client.client import Client
+
 ASKED = {"query": "Who admired Ada Lovelace?", "corpus": "stories"}
+BOTH = "Who admired Ada Lovelace, and who is Nemo?"
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +66,7 @@ def test_a_call_is_made_where_its_corpus_is(server: Serving) -> None:
 
 
 def test_several_corpora_are_asked_where_they_are(server: Serving) -> None:
-    asked = {"query": "Who admired Ada Lovelace, and who is Nemo?", "mode": "bm25"}
+    asked = {"query": BOTH, "mode": "bm25"}
     with server.client() as http:
         for corpora in (["sea", "stories"], ["*"]):
             reply = http.post("/api/search", json=asked | {"corpora": corpora, "top_k": 5, "offset": 1})
@@ -78,6 +84,19 @@ def test_several_corpora_are_asked_where_they_are(server: Serving) -> None:
         assert refused.status_code == 404 and "sea" in refused.text
     with server.client("of-stranger") as http:
         assert http.post("/api/search", json=asked | {"corpora": ["stories"]}).status_code == 404
+
+
+def test_tools_search_several_nodes_too(server: Serving) -> None:
+    async def talk(client: Client) -> None:
+        for corpora in (["sea", "stories"], ["*"]):
+            hits = await call(client, "search", corpora=corpora, query=BOTH, mode="bm25", limit=8)
+            assert {row["corpus"] for row in hits["results"]} == {"sea", "stories"}
+            for row in hits["results"]:
+                part = await call(client, "read_document", corpus=row["corpus"], document_id=row["document_id"])
+                assert part["content"][row["offset"] :].startswith(row["excerpt"].removesuffix(" …"))
+        assert "nowhere" in await error_of(client, "search", corpora=["stories", "nowhere"], query=BOTH)
+
+    over_http(server.url, talk)
 
 
 def test_rights_are_those_at_the_node_and_a_stranger_is_told_nothing(server: Serving) -> None:
@@ -109,3 +128,23 @@ def test_a_corpus_that_moves_is_found_again(server: Serving, two: dict[str, Node
         assert reply.status_code == 200, reply.text
         two["a"].execute("SELECT graphrag.drop_corpus('moving')")
         assert http.post("/api/search", json=asked).status_code == 404
+
+
+def test_a_name_of_the_first_database_is_asked_there_whoever_lists_another(
+    server: Serving, two: dict[str, Node], tenant: str
+) -> None:
+    given = tenant.split()[0]
+    fill(two["a"], "twice", SEA)
+    fill(two["b"], "twice", STORIES)
+    two["b"].execute("SELECT graphrag.grant_corpus('twice', %s)", given)
+    try:
+        # He sees that of b alone.
+        with server.client("of-tenant") as http:
+            assert "twice" not in {row["name"] for row in http.get("/api/corpora").json()}
+        with server.client() as http:
+            reply = http.get("/api/documents", params={"corpus": "twice"})
+            assert reply.json()["total"] == len(SEA)
+    finally:
+        two["b"].execute("SELECT graphrag.revoke_corpus('twice', %s)", given)
+        for node in two.values():
+            node.execute("SELECT graphrag.drop_corpus('twice')")

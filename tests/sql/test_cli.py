@@ -261,6 +261,14 @@ def test_ingest_worker_search_and_status_from_the_shell(db: Database, folder: Pa
         db.url, "search", "Who wrote to Babbage?", "--mode", "bm25", "--top-k", "1", "--corpora", "default", "*"
     )
     assert several.stdout.startswith("1. notes  [notes.txt]  (default)  ")
+    db.execute("SELECT graphrag.create_corpus('lost')")
+    db.execute("UPDATE graphrag.corpora SET options = '{\"embedding\": 3}' WHERE name = 'lost'")
+    # As the database says it.
+    assert (
+        'warning: corpus "lost" did not answer' in cli(db.url, "search", "Ada", "--corpora", "default", "lost").stderr
+    )
+    db.execute("UPDATE graphrag.corpora SET options = '{\"cypher\": false}' WHERE name = 'lost'")
+    db.execute("SELECT graphrag.drop_corpus('lost')")
     lines = cli(db.url, "search", "--json", "--explain", "Analytical Engine").stdout.splitlines()
     first = json.loads(lines[0])
     assert (first["rank"], first["source_key"]) == (1, "guide/intro.md")

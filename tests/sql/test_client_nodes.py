@@ -73,6 +73,94 @@ def test_a_client_goes_where_its_corpus_is(three: dict[str, Node]) -> None:
         rag.process_jobs()
 
 
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What clients that wait send from now on; of what was refused, its error."""
+    sent: list[str] = []
+    execute = psycopg.Cursor.execute
+
+    def noted(cursor: Any, query: Any, *values: Any, **options: Any) -> Any:
+        sent.append(str(query))
+        try:
+            return execute(cursor, query, *values, **options)
+        except psycopg.Error as error:
+            sent.append(f"refused: {error}")
+            raise
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", noted)
+    return sent
+
+
+def test_who_has_one_database_sends_no_statement_for_nodes(three: dict[str, Node], statements: list[str]) -> None:
+    three["d"].execute("TRUNCATE graphrag.nodes, graphrag.placements")
+    with GraphRAG(three["d"].url, "sea") as rag:
+        assert rag.search("Who is Nemo?")
+        assert rag.insert({"source_key": "new", "content": "Ada Lovelace."}).inserted == 1
+        assert rag.insert({"source_key": "new", "content": "Ada Lovelace."}).inserted == 0
+        assert rag.delete("new") == 1
+    assert not [statement for statement in statements if "_placed(" in statement or "refused" in statement]
+
+
+def test_a_connection_that_may_not_ask_for_nodes_does_not(three: dict[str, Node], statements: list[str]) -> None:
+    with psycopg.connect(three["a"].url, autocommit=True) as owner, new_role(owner) as role:
+        owner.execute(f"GRANT pg_monitor TO {role}".encode())
+        statements.clear()
+        with GraphRAG(make_conninfo(three["a"].url, options=f"-c role={role}"), "stories") as rag:
+            assert rag.metrics()
+        assert not [statement for statement in statements if "_placed(" in statement or "refused" in statement]
+        owner.execute(f"REVOKE pg_monitor FROM {role}".encode())
+        statements.clear()
+        with (
+            GraphRAG(make_conninfo(three["a"].url, options=f"-c role={role}"), "stories") as rag,
+            pytest.raises(psycopg.errors.InsufficientPrivilege),
+        ):
+            rag.search(QUESTION)
+        # The call itself.
+        assert len([statement for statement in statements if "refused" in statement]) == 1
+
+
+def test_an_insert_follows_a_corpus_that_was_here_when_the_client_connected(three: dict[str, Node]) -> None:
+    alone = three["d"]
+    alone.execute("TRUNCATE graphrag.nodes, graphrag.placements")
+    fill(alone, "leaving", LAUNCHERS)
+    fill(three["c"], "leaving", LAUNCHERS)
+    more = ({"source_key": f"new-{number}", "content": "Konrad Zuse built the Z3."} for number in range(3))
+    try:
+        with GraphRAG(alone.url, "leaving") as rag:
+            assert rag.get("kes")
+            alone.execute("SELECT graphrag.drop_corpus('leaving'), graphrag.add_node('c', %s)", three["c"].place)
+            alone.execute("SELECT graphrag.place_corpus('leaving', 'c')")
+            assert rag.insert(more).inserted == 3
+        place(three, "nowhere", "b", "a")
+        place(three, "nowhere", "a", "b")
+        with GraphRAG(three["a"].url, "nowhere") as rag, pytest.raises(psycopg.errors.UndefinedObject, match="nowhere"):
+            rag.insert("A text that no node takes.")
+    finally:
+        place(three, "nowhere", None, "ab")
+        three["c"].execute("SELECT graphrag.drop_corpus('leaving')")
+        alone.execute("TRUNCATE graphrag.nodes, graphrag.placements")
+
+
+def test_a_replica_knows_the_nodes_too(three: dict[str, Node]) -> None:
+    down = make_conninfo(three["a"].url, port="1")
+    with GraphRAG(down, "sea", replicas=[three["a"].url]) as rag:
+        assert {hit.corpus for hit in rag.search(QUESTION, corpora=["sea"])} == {"sea"}
+        hits = rag.search(QUESTION, corpora=["sea", "stories"])
+        assert {hit.corpus for hit in hits} == {"sea", "stories"} and "unanswered" not in hits[0].explain
+    with GraphRAG(down, "sea") as rag, pytest.raises(psycopg.OperationalError):
+        rag.search(QUESTION, corpora=["sea"])
+
+
+def test_work_is_done_at_the_node_also_by_a_client_that_did_nothing_before(three: dict[str, Node]) -> None:
+    with GraphRAG(three["b"].url, "stories") as there:
+        there.insert({"source_key": "new", "content": "Konrad Zuse built the Z3."})
+        with GraphRAG(three["a"].url, "stories") as rag:
+            rag.process_jobs()
+        assert there.progress().pending == 0
+        there.delete("new")
+        there.process_jobs()
+
+
 def test_a_client_on_asyncio_goes_there_too(three: dict[str, Node]) -> None:
     async def main() -> None:
         async with AsyncGraphRAG(three["a"].url, "stories") as rag:

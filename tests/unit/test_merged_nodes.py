@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
+from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
 from pg_graphrag.beside.client import Results, SearchResult
-from pg_graphrag.beside.client.nodes import Form, LateError, Place, Request, requests
+from pg_graphrag.beside.client.nodes import Form, LateError, Place, Request, requests, side_by_side, side_by_side_async
 from pg_graphrag.ground.merged_order import merged_order
 
 B, C = Place("b", "postgresql://b/app"), Place("c", "postgresql://c/app")
@@ -104,3 +108,60 @@ def test_who_is_asked_for_what() -> None:
     ]
     assert requests(None, ["b"], {B: ["b"]}) == [Request(B, ("b",))]
     assert requests(None, ["*", "b"], {B: ["*", "b"]}) == [Request(None, ("*",)), Request(B, ("*", "b"))]
+
+
+class Shared:
+    """A client that calls take turns with, and what was done with it."""
+
+    def __init__(self, turn: Any) -> None:
+        self._turn, self._own_connection = turn, None
+        self.done: list[str] = []
+
+    def close(self) -> None:
+        self.done.append("closed")
+
+
+class SharedByTasks(Shared):
+    """As Shared, on asyncio."""
+
+    async def close(self) -> None:  # type: ignore[override]
+        super().close()
+
+
+def test_what_is_late_is_not_closed_in_the_midst_of_another_call() -> None:
+    request = Request(B, ("docs",))
+
+    async def main() -> list[str]:
+        client = SharedByTasks(asyncio.Lock())
+
+        async def call(name: str, seconds: float) -> None:
+            async with client._turn:
+                client.done.append(f"{name} begins")
+                await asyncio.sleep(seconds)
+                client.done.append(f"{name} ends")
+
+        late = asyncio.ensure_future(side_by_side_async({request: client}, {request: partial(call, "late", 9)}, 0.05))
+        await asyncio.sleep(0.01)
+        other = asyncio.ensure_future(side_by_side_async({request: client}, {request: partial(call, "other", 0.1)}, 9))
+        assert isinstance((await late)[request], LateError)
+        assert (await other)[request] is None
+        await asyncio.sleep(0.05)
+        return client.done
+
+    assert asyncio.run(main()) == ["late begins", "other begins", "other ends", "closed"]
+
+
+def test_what_is_late_in_a_thread_is_not_closed_in_the_midst_of_another_call() -> None:
+    request, client = Request(B, ("docs",)), Shared(threading.RLock())
+    is_late = threading.Event()
+
+    def call() -> None:
+        is_late.wait(9)
+
+    assert isinstance(side_by_side({request: client}, {request: call}, 0.05)[request], LateError)
+    with client._turn:
+        is_late.set()
+        time.sleep(0.1)
+        assert client.done == []
+    time.sleep(0.1)
+    assert client.done == ["closed"]

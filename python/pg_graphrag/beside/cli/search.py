@@ -11,6 +11,7 @@ import textwrap
 from pg_graphrag.beside.cli.open_database import connect
 from pg_graphrag.beside.cli.terminal import print_json, printable
 from pg_graphrag.beside.client import GraphRAG, SearchResult
+from pg_graphrag.beside.client.hosts import catalogue_of
 
 _MAX_WIDTH = 100
 _SNIPPET = 320  # characters
@@ -20,12 +21,13 @@ _STEP = 80
 def search(args: argparse.Namespace) -> int:
     """Search and print; returns the exit status (0 also when nothing is found)."""
     with connect(args.url, None if args.corpora else args.corpus) as connection:
-        # Several may be at several nodes, to which a URL leads.
-        rag = GraphRAG(args.url if args.corpora else connection, args.corpus, log_queries=True)
+        # Several may be at several nodes, to which a URL leads. This database says itself what it warns of.
+        by_url = bool(args.corpora) and catalogue_of(connection).had_nodes
         several = {"corpora": args.corpora, "corpus_timeout": args.corpus_timeout}
-        results = rag.search(
-            args.query, mode=args.mode, top_k=args.top_k, filter=args.filter, **several, **args.options
-        )
+        with GraphRAG(args.url if by_url else connection, args.corpus, log_queries=True) as rag:
+            results = rag.search(
+                args.query, mode=args.mode, top_k=args.top_k, filter=args.filter, **several, **args.options
+            )
     for result in results:
         if args.json:
             fields = dataclasses.asdict(result)
@@ -34,7 +36,7 @@ def search(args: argparse.Namespace) -> int:
             print_json(fields)
         else:
             _print(result, args.query, args.explain, result.corpus if args.corpora else None)
-    for name, reason in (results[0].explain.get("unanswered", {}) if results and args.corpora else {}).items():
+    for name, reason in (results[0].explain.get("unanswered", {}) if results and by_url else {}).items():
         print(printable(f"pg-graphrag: warning: corpus {name}: {reason}"), file=sys.stderr)
     if not results and not args.json:
         print("nothing found")

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from datetime import datetime
 from functools import partial
+from itertools import chain, islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -17,6 +18,7 @@ from pg_graphrag.beside.client.connection_settings import adapt, check_source, i
 from pg_graphrag.beside.client.display import ProgressBar, Results
 from pg_graphrag.beside.client.hosts import (
     LACKS,
+    catalogue_of,
     check_no_pipeline,
     is_beside_async,
     lacking_async,
@@ -176,7 +178,7 @@ class AsyncGraphRAG:
     async def _has_moved(self) -> bool:
         """Whether another node has the corpus than before: the next call goes there.
 
-        Asked after 42704, and before what cannot be begun twice.
+        Asked after 42704, and at a node before what cannot be begun twice.
         """
         if not isinstance(self._source, str) or not self._follows:
             return False
@@ -254,12 +256,23 @@ class AsyncGraphRAG:
         documents : Document, mapping, str, or an iterable of these
             A mapping has the fields of `Document`; a string is only content, its key a hash of it.
         """
-        summary = InsertSummary(0, 0, 0)
-        await self._has_moved()
-        async with self._connection() as connection, _atomic(connection):
-            for batch in batches(as_documents(documents)):
-                summary += await execute(connection, sql_statements.insert(self.corpus, batch))
-        return summary
+        rest = iter(batches(as_documents(documents)))
+        first = [*islice(rest, 1)]
+        if self._node_url is not None:
+            # A node that lost the corpus of the name default would make another.
+            await self._has_moved()
+        for step in range(nodes.MAX_STEPS + 1):
+            summary, has_begun = InsertSummary(0, 0, 0), False
+            try:
+                async with self._connection() as connection, _atomic(connection):
+                    for batch in chain(first, rest):
+                        summary += await execute(connection, sql_statements.insert(self.corpus, batch))
+                        has_begun = True
+                return summary
+            except psycopg.errors.UndefinedObject:
+                if has_begun or step == nodes.MAX_STEPS or not await self._has_moved():
+                    raise
+        raise AssertionError("the last step returns or raises")
 
     async def set_pictures(self, source_key: str, pictures: Iterable[Mapping[str, Any]]) -> int:
         """Make these the pictures of a document, all in one transaction; return how many are new.
@@ -364,7 +377,7 @@ class AsyncGraphRAG:
                 "options": options | call.profile,
             }
             follows = names is not None and isinstance(self._source, str) and self._follows and None not in names
-            if follows and (places := await (await self._first())._elsewhere(names or ())):
+            if follows and (places := await self._known_elsewhere(names or ())):
                 return call.returns(await self._search_nodes(names or (), places, node_timeout, arguments))
             return call.returns(await self._search(names, **arguments))
 
@@ -374,28 +387,43 @@ class AsyncGraphRAG:
         statement = sql_statements.search(self.corpus, names, corpus_timeout, **arguments)
         return await self._logged("search", arguments["mode"], arguments["query"], statement, names)
 
-    async def _first(self) -> "AsyncGraphRAG":
-        """Return a client of `source`, wherever the corpus of this one is."""
-        async with self._connection():
-            pass
-        return self if self._node_url is None else self._at(self._source)
+    async def _known_elsewhere(self, names: Sequence[str]) -> dict[nodes.Place, list[str]]:
+        """As `_elsewhere`, of the first database, wherever the corpus of this client is; of a replica where it is down."""
+        try:
+            async with self._connection():
+                pass
+            return await (self if self._node_url is None else self._at(self._source))._elsewhere(names)
+        except psycopg.OperationalError:
+            for replica in self._replicas:
+                with suppress(psycopg.OperationalError):
+                    return await replica.client._elsewhere(names)
+            raise
 
     def _at(self, url: Any) -> "AsyncGraphRAG":
         """Return the client of this one that is at a database and stays there."""
-        if url not in self._nodes:
-            self._nodes[url] = staying(_impatient(url), self.corpus)
-            self._nodes[url]._log_queries = self._log_queries
-        return self._nodes[url]
+        client = self._nodes.get(url)
+        if client is None:
+            client = staying(_impatient(url), self.corpus)
+            client._log_queries, client._max_lag = self._log_queries, self._max_lag
+            if url == self._source:
+                client._replicas = [
+                    _Replica(staying(replica.client._source, self.corpus)) for replica in self._replicas
+                ]
+        return self._nodes.setdefault(url, client)
+
+    def _forget(self, late: "AsyncGraphRAG") -> None:
+        # Other threads may add some, and forget this one too.
+        for url, client in list(self._nodes.items()):
+            if client is late:
+                self._nodes.pop(url, None)
 
     async def _elsewhere(self, names: Sequence[str]) -> dict[nodes.Place, list[str]]:
         """Return which other nodes are to be asked for which of some corpora; their urls say how this client gets there."""
         async with self._connection() as connection:
-            try:
-                found = await execute(connection, nodes.elsewhere(names))
-            except nodes.HAS_NO_CATALOGUE:
+            await is_beside_async(connection)
+            if not catalogue_of(connection).is_readable:
                 return {}
-            places = {place._replace(url=nodes.url_at(connection.info, place)): part for place, part in found.items()}
-            return {place: part for place, part in places.items() if not nodes.is_same(connection.info, place.url)}
+            return nodes.from_here(connection.info, await execute(connection, nodes.elsewhere(names)))
 
     async def _search_nodes(
         self,
@@ -418,7 +446,7 @@ class AsyncGraphRAG:
             requests = []
             for request, client in clients.items():
                 if isinstance(answers[request], nodes.LateError):
-                    self._nodes = {url: other for url, other in self._nodes.items() if other is not client}
+                    self._forget(client)
                 # What sent this client there is older than what is known there.
                 elif (
                     isinstance(answers[request], psycopg.errors.UndefinedObject)
@@ -873,7 +901,9 @@ class AsyncGraphRAG:
         """
         statement = sql_statements.process_jobs(max_jobs)
         if isinstance(self._source, str):
-            async with await connect(self._node_url or self._source) as connection:
+            url = self._node_url or self._source
+            own = (await connect_to(url, self.corpus))[0] if self._follows else await connect(url)
+            async with own as connection:
                 await execute(connection, statement)
         elif isinstance(self._source, psycopg.AsyncConnection):
             await execute(self._source, statement)
@@ -988,16 +1018,19 @@ async def connect_to(url: str, corpus: str) -> tuple[Connection, str | None]:
 
 
 async def url_of_node(connection: Connection, corpus: str) -> str | None:
-    """Return how whoever has a connection connects to the node that is said to have a corpus; None: no other is."""
-    place = (await _whereabouts(connection, corpus)).place
+    """Return how whoever has just connected connects to the node that is said to have a corpus; None: no other is."""
+    await is_beside_async(connection)
+    place = None
+    if catalogue_of(connection).had_nodes:
+        place = (await _whereabouts(connection, corpus)).place
     return None if place is None else nodes.url_at(connection.info, place)
 
 
 async def _whereabouts(connection: Connection, corpus: str) -> nodes.Whereabouts:
-    try:
-        return await execute(connection, nodes.whereabouts(corpus))
-    except nodes.HAS_NO_CATALOGUE:
+    await is_beside_async(connection)
+    if not catalogue_of(connection).is_readable:
         return nodes.Whereabouts(is_here=False, place=None)
+    return await execute(connection, nodes.whereabouts(corpus))
 
 
 def _impatient(source: str | Connection | Pool) -> str | Connection | Pool:

@@ -7,7 +7,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -24,16 +24,37 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Asked in whatever search_path the session has, in which operators of others may come first.
+# Asked in whatever search_path the session has, in which operators of others may come first; of the system's catalogues, where
+# nobody is refused: a server logs that. A table with no block never had a row.
 _INSTALLED = """
-SELECT pg_catalog.to_regclass('graphrag._installed') IS NOT NULL AS beside,
-       EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'pg_graphrag') AS has_extension
+SELECT coalesce(pg_catalog.bool_or(c.relname OPERATOR(pg_catalog.=) '_installed'), false) AS beside,
+       EXISTS (SELECT FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'pg_graphrag') AS has_extension,
+       EXISTS (SELECT FROM pg_catalog.pg_proc p
+                 JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
+                WHERE p.proname OPERATOR(pg_catalog.=) '_placed' AND n.nspname OPERATOR(pg_catalog.=) 'graphrag'
+                  AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE')) AS reads_nodes,
+       coalesce(pg_catalog.bool_or(c.relname OPERATOR(pg_catalog.=) 'nodes'
+                                   AND pg_catalog.pg_relation_size(c.oid) OPERATOR(pg_catalog.>) 0), false) AS has_nodes
+  FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+ WHERE n.nspname OPERATOR(pg_catalog.=) 'graphrag'
+   AND c.relname OPERATOR(pg_catalog.=) ANY ('{_installed,nodes}'::pg_catalog.name[])
 """
 _VERSION = "SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'pg_graphrag'"
 # What a database answers that lacks what is asked for.
 LACKS = (psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
+
+
+class Catalogue(NamedTuple):
+    """Whether a role may ask a database for nodes, and whether there may have been any when it connected."""
+
+    is_readable: bool
+    had_nodes: bool
+
+
 # For as long as a connection lives; not where there is nothing yet.
 _is_beside: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+_catalogues: WeakKeyDictionary[Any, Catalogue] = WeakKeyDictionary()
 
 
 def is_beside(connection: psycopg.Connection[Any]) -> bool:
@@ -73,15 +94,21 @@ async def is_beside_async(connection: psycopg.AsyncConnection[Any]) -> bool:
     return _is_beside[connection]
 
 
+def catalogue_of(connection: Any) -> Catalogue:
+    """Return what is known of a connection's catalogue of nodes, once it was asked for its host."""
+    return _catalogues.get(connection, Catalogue(is_readable=False, had_nodes=False))
+
+
 def _note(connection: Any, row: tuple[Any, ...] | None) -> bool:
     if connection.info.encoding == "ascii":
         # psycopg would give texts as bytes.
         hint = "Connect with client_encoding=UTF8."
         raise GraphRAGError("the connection's client_encoding is SQL_ASCII", sqlstate="22021", hint=hint)
-    is_installed, has_extension = row or (False, False)
+    is_installed, has_extension, *catalogue = row or [False] * 4
     is_served_here = bool(is_installed and not has_extension)
     if is_installed or has_extension:
         _is_beside[connection] = is_served_here
+        _catalogues[connection] = Catalogue(*catalogue)
     if is_served_here and _is_own(connection):
         # What a call asks again and again is planned once: it says so itself. No pool of transactions is between: docs/hosts.md.
         connection.prepare_threshold, connection.prepared_max = sys.maxsize, 1000

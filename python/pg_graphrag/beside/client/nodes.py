@@ -27,8 +27,6 @@ from pg_graphrag.ground.merged_order import row_order
 T = TypeVar("T")
 # Nodes that a client is sent to, one by the other, before it believes the last: the catalogues contradict each other.
 MAX_STEPS = 3
-# What a database without a catalogue says, or one that does not tell this role.
-HAS_NO_CATALOGUE = (*hosts.LACKS, psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidSchemaName)
 # Of the URL of a node: where it is, and which of several hosts is meant.
 _PLACES = frozenset(("host", "port", "dbname", "target_session_attrs", "load_balance_hosts"))
 # Of the client's own parameters, what is meant for one host, or proves there who the client is; and what takes its place: empty,
@@ -155,6 +153,12 @@ def is_same(info: psycopg.ConnectionInfo, url: str) -> bool:
     return same_host and parameters["dbname"] == info.dbname
 
 
+def from_here(info: psycopg.ConnectionInfo, found: dict[Place, list[str]]) -> dict[Place, list[str]]:
+    """Return what `elsewhere` found, with urls by which a client that has a connection gets there; without its database."""
+    places = {place._replace(url=url_at(info, place)): names for place, names in found.items()}
+    return {place: names for place, names in places.items() if not is_same(info, place.url)}
+
+
 class Request(NamedTuple):
     """A node (None: the first database), and the corpora that it is asked for."""
 
@@ -180,9 +184,10 @@ class LateError(GraphRAGError):
 
 
 class Client(Protocol):
-    """Who asks: the connection can be told to end what it does."""
+    """Who asks: the connection can be told to end what it does. Another call may have its turn with it."""
 
     _own_connection: Any
+    _turn: Any
 
     def close(self) -> Any:
         """End its connection."""
@@ -219,7 +224,8 @@ async def side_by_side_async(
 async def _end(task: asyncio.Future[Any], client: Client) -> None:
     with suppress(BaseException):
         await task
-    await client.close()
+    async with client._turn:
+        await client.close()
 
 
 def side_by_side(
@@ -235,7 +241,8 @@ def side_by_side(
         except Exception as error:
             answers[request] = error
         if request in late:
-            clients[request].close()
+            with clients[request]._turn:
+                clients[request].close()
 
     threads = {
         request: threading.Thread(target=copy_context().run, args=(run, request, call), daemon=True)

@@ -24,6 +24,11 @@ def rows(connection: Connection, sql: str, **values: Any) -> list[dict[str, Any]
     return cursor.execute(sql.encode(), values).fetchall()
 
 
+def names(connection: Connection) -> set[str]:
+    """Return the names of all corpora of a database, which are not for the caller."""
+    return {row["name"] for row in rows(connection, "SELECT c.name FROM graphrag.corpora c")}
+
+
 def corpora(connection: Connection) -> list[dict[str, Any]]:
     """Return [{name, bypass}] of the corpora in which the caller sees a document, and all for who may read the progress.
 
@@ -89,9 +94,7 @@ def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
 
 def elsewhere(connection: Connection, corpora: Sequence[str]) -> dict[nodes.Place, list[str]]:
     """Return which other nodes have which of some corpora; their urls say how the server gets there."""
-    found = execute(connection, nodes.elsewhere(corpora))
-    places = {place._replace(url=nodes.url_at(connection.info, place)): names for place, names in found.items()}
-    return {place: names for place, names in places.items() if not nodes.is_same(connection.info, place.url)}
+    return nodes.from_here(connection.info, execute(connection, nodes.elsewhere(corpora)))
 
 
 def other_nodes(connection: Connection) -> list[str]:

@@ -93,15 +93,10 @@ class Service:
             raise UnknownError(corpus) from None
 
     async def call(
-        self,
-        caller: Caller,
-        corpus: str | None,
-        work: Callable[[GraphRAG], T],
-        seconds: float | None = None,
-        corpora: Sequence[str] | None = None,
+        self, caller: Caller, corpus: str | None, work: Callable[[GraphRAG], T], seconds: float | None = None
     ) -> T:
-        """Return what `work` returns of the client of a corpus. `seconds`: of what may wait for long; `corpora`: as in `read`."""
-        return await self.read(caller, corpus, lambda rag, _: work(rag), seconds, corpora)
+        """Return what `work` returns of the client of a corpus. `seconds`: of what may wait for long."""
+        return await self.read(caller, corpus, lambda rag, _: work(rag), seconds)
 
     async def read(
         self,
@@ -109,22 +104,16 @@ class Service:
         corpus: str | None,
         work: Callable[[GraphRAG, Connection], T],
         seconds: float | None = None,
-        corpora: Sequence[str] | None = None,
     ) -> T:
-        """As `call`, with the connection for SQL of the server's own. `corpora`: those that are read in place of the one."""
+        """As `call`, with the connection for SQL of the server's own."""
         name = corpus or self.settings.corpus
         limits = self.settings.limits
-
-        def run(database: Database, checked: Callable[[GraphRAG, Connection], T]) -> Coroutine[Any, Any, T]:
-            return database.run(caller, name, checked, seconds or limits.seconds, waits=seconds == limits.ask_seconds)
-
-        if corpora is not None:
-            named = [name for name in corpora if name != ALL]
-            return await run(self.database, _Checked(named, work))
         for step in range(MAX_STEPS + 1):
             database, checked = self._where(name), _Checked([name], work)
             with self._following(name, database, checked, step):
-                return await run(database, checked)
+                return await database.run(
+                    caller, name, checked, seconds or limits.seconds, waits=seconds == limits.ask_seconds
+                )
         raise AssertionError("the last step returns or raises")
 
     async def search(
@@ -179,21 +168,24 @@ class Service:
             except (psycopg.Error, GraphRAGError):
                 return []
 
-        def of_first(_: GraphRAG, connection: Connection) -> tuple[list[dict[str, Any]], list[str]]:
+        def of_first(_: GraphRAG, connection: Connection) -> tuple[list[dict[str, Any]], list[str], set[str]]:
             urls = reading.other_nodes(connection)
+            names = reading.names(connection) if urls else set()
             try:
-                return reading.corpora(connection), urls
+                return reading.corpora(connection), urls, names
             except psycopg.errors.InsufficientPrivilege:
                 # What he was given may be at other nodes alone.
                 if not urls:
                     raise
-                return [], urls
+                return [], urls, names
 
-        found, urls = await self.database.run(caller, self.settings.corpus, of_first, self.settings.limits.seconds)
+        seconds = self.settings.limits.seconds
+        found, urls, names = await self.database.run(caller, self.settings.corpus, of_first, seconds)
         corpora = {row["name"]: row for row in found}
         for url, rows in zip(urls, await asyncio.gather(*map(of_node, urls)), strict=True):
             for row in rows:
-                if corpora.setdefault(row["name"], row) is row:
+                # Of one name that of the first database is asked, for callers who are given another, too.
+                if row["name"] not in names and corpora.setdefault(row["name"], row) is row:
                     self._node_of[row["name"]] = url
         return list(corpora.values())
 

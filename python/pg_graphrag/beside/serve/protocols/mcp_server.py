@@ -4,8 +4,8 @@ Outputs are small: rows have numbers to go on from, long texts end with the offs
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Annotated, Any, TypeVar, cast
@@ -18,13 +18,14 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from pg_graphrag import __version__
-from pg_graphrag.beside.client import Document, GraphRAG
+from pg_graphrag.beside.client import Document, GraphRAG, SearchResult
 from pg_graphrag.beside.serve import answers, graph_parts, reading
 from pg_graphrag.beside.serve.caller_database import Connection
 from pg_graphrag.beside.serve.callers import Caller
 from pg_graphrag.beside.serve.guard import CALLER
 from pg_graphrag.beside.serve.http_errors import refusal
 from pg_graphrag.beside.serve.protocols import mcp_results
+from pg_graphrag.beside.serve.reading import UnknownError
 from pg_graphrag.beside.serve.service import Service, while_connected
 from pg_graphrag.ground.bounds import MAX_CORPORA, MAX_QUESTION
 from pg_graphrag.ground.mode_names import MEANINGS, MODES
@@ -80,18 +81,19 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         "pg_graphrag", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
 
+    async def called(context: Context[Any, Any], call: Coroutine[Any, Any, T]) -> T:
+        # Over HTTP; a process that speaks by stdio ends with its client.
+        request = context.request_context.request
+        return await (while_connected(request, call) if request else call)
+
     async def read(
         context: Context[Any, Any],
         corpus: str | None,
         work: Callable[[GraphRAG, Connection], T],
         seconds: float | None = None,
-        corpora: list[str] | None = None,
     ) -> T:
-        call = service.read(who(context), corpus, work, seconds, corpora)
-        # Over HTTP; a process that speaks by stdio ends with its client.
-        request = context.request_context.request
         with _tool_errors():
-            return cast(T, jsonable_encoder(await (while_connected(request, call) if request else call)))
+            return cast(T, jsonable_encoder(await called(context, service.read(who(context), corpus, work, seconds))))
 
     @server.tool(annotations=_READ, structured_output=True)
     async def corpora(ctx: Context[Any, Any]) -> mcp_results.Corpora:
@@ -125,39 +127,44 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
     ) -> mcp_results.Hits:
         """Find passages, best first, with their place in the document. Excerpts are cut; `read_document` has the rest."""
 
-        def work(rag: GraphRAG, connection: Connection) -> mcp_results.Hits:
-            options: dict[str, Any] = {"offset": offset} if offset else {}
-            hits = rag.search(query, mode=mode, top_k=limit + 1, filter=filter, corpora=corpora, **options)
-            places: dict[int, int | None] = {}
+        options: dict[str, Any] = {"offset": offset} if offset else {}
+        options |= {"corpus_timeout": None, "low_level_keywords": None, "high_level_keywords": None}
+        found = service.search(
+            who(ctx), corpus, query, corpora=corpora, mode=mode, top_k=limit + 1, filter=filter, **options
+        )
+        with _tool_errors():
+            hits = await called(ctx, found)
+            offsets: dict[tuple[str, int], int | None] = {}
+            types: dict[str, dict[int | None, str]] = {}
+            # Numbers are those of the node that has the corpus.
             for name in {hit.corpus for hit in hits[:limit]}:
                 own = [hit for hit in hits[:limit] if hit.corpus == name]
-                offsets = reading.places(connection, name, [(hit.document_id, hit.content) for hit in own])
-                places.update(zip((hit.chunk_id for hit in own), offsets, strict=True))
-            types = reading.picture_types(connection, [hit.explain.get("picture") for hit in hits[:limit]])
-            results = [
-                mcp_results.Hit(
-                    rank=hit.rank,
-                    corpus=hit.corpus,
-                    document_id=hit.document_id,
-                    chunk_id=hit.chunk_id,
-                    source_key=hit.source_key,
-                    title=hit.title,
-                    score=round(hit.score, 6),
-                    excerpt=_cut(hit.content),
-                    offset=places[hit.chunk_id],
-                    length=len(hit.content),
-                    section=hit.explain.get("section"),
-                    pages=hit.explain.get("pages"),
-                    picture=_picture_uri(hit.corpus, hit.explain.get("picture"), types),
-                )
-                for hit in hits[:limit]
-            ]
-            page = mcp_results.Hits(results=results, next_offset=offset + limit if len(hits) > limit else None)
-            if hits and (unanswered := hits[0].explain.get("unanswered")):
-                page["unanswered"] = unanswered
-            return page
-
-        return await read(ctx, corpus, work, corpora=corpora)
+                # At a node there may be one that no database places there.
+                with suppress(UnknownError):
+                    begins, types[name] = await called(ctx, service.read(who(ctx), name, _places_of(own)))
+                    offsets.update(zip(((name, hit.chunk_id) for hit in own), begins, strict=True))
+        results = [
+            mcp_results.Hit(
+                rank=hit.rank,
+                corpus=hit.corpus,
+                document_id=hit.document_id,
+                chunk_id=hit.chunk_id,
+                source_key=hit.source_key,
+                title=hit.title,
+                score=round(hit.score, 6),
+                excerpt=_cut(hit.content),
+                offset=offsets.get((hit.corpus, hit.chunk_id)),
+                length=len(hit.content),
+                section=hit.explain.get("section"),
+                pages=hit.explain.get("pages"),
+                picture=_picture_uri(hit.corpus, hit.explain.get("picture"), types.get(hit.corpus, {})),
+            )
+            for hit in hits[:limit]
+        ]
+        page = mcp_results.Hits(results=results, next_offset=offset + limit if len(hits) > limit else None)
+        if hits and (unanswered := hits[0].explain.get("unanswered")):
+            page["unanswered"] = unanswered
+        return page
 
     @server.tool(annotations=_ASK, structured_output=True)
     async def ask(
@@ -480,6 +487,18 @@ def _add_prompts(server: MCPServer[Any]) -> None:
             f"Say what the documents{_of(corpus)} are about: main themes, important entities, and what is contested. Use"
             " `context` with mode graph_global first; where there are no reports, search for what the entities suggest."
         )
+
+
+def _places_of(
+    hits: Sequence[SearchResult],
+) -> Callable[[GraphRAG, Connection], tuple[list[int | None], dict[int | None, str]]]:
+    """Return what reads where rows of the client's corpus begin in their documents, and of which type their pictures are."""
+    passages = [(hit.document_id, hit.content) for hit in hits]
+    pictures = [hit.explain.get("picture") for hit in hits]
+    return lambda rag, connection: (
+        reading.places(connection, rag.corpus, passages),
+        reading.picture_types(connection, pictures),
+    )
 
 
 def _picture_uri(corpus: str, number: int | None, types: Mapping[int | None, str]) -> str | None:

@@ -16,7 +16,7 @@ from pg_graphrag.search.nodes.links import Link, link_of
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import ElsewhereError, placed
 
-# Seconds of a corpus where none are given, and beyond those that the node itself counts.
+# Seconds that a corpus has where none are given, and a node beyond those that it counts itself.
 MOST_SECONDS, GRACE_SECONDS = 60.0, 0.25
 
 _ROW = """SELECT s.rank, s.chunk_id, s.document_id, s.source_key, s.title, s.content, s.score, s.explain"""
@@ -84,7 +84,8 @@ def search_there(db: Database, elsewhere: ElsewhereError, arguments: Arguments) 
     if read_options(arguments.options, "{}").get("nodes") == "here":
         raise elsewhere
     link = link_of(db, elsewhere)
-    question = Question(_ALONE, arguments.values(elsewhere.corpus), _COLUMNS, max(arguments.top_k or 0, 0))
+    values = arguments.values(elsewhere.corpus)
+    question = Question(_ALONE, values, _COLUMNS, max(arguments.top_k or 0, 0), MOST_SECONDS)
     asked = Asked(db)
     try:
         asked.start(None, partial(answer, link, question))
@@ -92,6 +93,10 @@ def search_there(db: Database, elsewhere: ElsewhereError, arguments: Arguments) 
     finally:
         asked.close()
     if isinstance(result, GraphRAGError):
+        if isinstance(result, NodeError) and result.is_lost and result.sqlstate == "57014":
+            result.hint = (
+                "Several corpora, also one, can be given another time: corpora => ARRAY[…], corpus_timeout => 300."
+            )
         raise result
     return _rows(db, link, result)
 

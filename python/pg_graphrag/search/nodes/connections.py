@@ -253,7 +253,7 @@ class _Connection:
     def _is_busy(self) -> bool:
         """Whether more must come before there is a result."""
         began = time.thread_time()
-        is_busy: bool = self._pgconn.is_busy()
+        is_busy = bool(self._pgconn.is_busy())
         # The library keeps these for who takes them.
         while self._pgconn.notifies() is not None:
             pass

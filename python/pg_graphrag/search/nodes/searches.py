@@ -14,6 +14,7 @@ from pg_graphrag.ground.json_reading import read_json, read_options
 from pg_graphrag.search.nodes.connections import Answer, Asked, NodeError, Question, answer
 from pg_graphrag.search.nodes.links import Link, link_of
 from pg_graphrag.server import Database
+from pg_graphrag.server.access.caller import READABLE
 from pg_graphrag.server.corpus.corpora import ElsewhereError, placed
 
 # Seconds that a corpus has where none are given, and a node beyond those that it counts itself.
@@ -31,12 +32,11 @@ _ALONE = f"{_ROW} FROM graphrag.search($1::text, $2::text, {_ARGUMENTS}) s"
 _AMONG_OTHERS = f"""{_ROW}
   FROM graphrag.search($1::text, ARRAY[$2::text], {_ARGUMENTS}, corpus_timeout => $9::float8) s"""
 _COLUMNS = 8
-# What '{{*}}' means there; as several_corpora has it.
-_READABLE = """
+# What '{*}' means there.
+_READABLE = f"""
 SELECT c.name
   FROM graphrag.corpora c
- WHERE ((SELECT graphrag._may_use(NULL)) OR c.id IN (SELECT g.corpus_id FROM graphrag.granted_corpora g))
-   AND NOT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = c.id)
+ WHERE {READABLE}
    AND (graphrag._reads_whole(c.id) OR EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id))
  ORDER BY c.id
 """

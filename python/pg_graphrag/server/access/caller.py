@@ -69,6 +69,12 @@ SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphra
 """
 
 
+# The corpora, as c, that "*" stands for. Histories say again what their corpora say: they are asked by name, or as of a moment.
+READABLE = """((SELECT graphrag._may_use(NULL)) OR c.id IN (SELECT g.corpus_id FROM graphrag.granted_corpora g))
+   AND NOT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = c.id)
+   AND coalesce(c.move ->> 'state', 'moving') = 'moving'"""
+
+
 def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> Caller:
     """Return who calls, and what he may see of a corpus. It must run with the caller's rights.
 

@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -99,6 +99,47 @@ def test_nobody_asks_by_the_mapping_of_another(module_db: Database, there: Datab
                 assert rows(session, "SELECT umoptions FROM pg_user_mappings WHERE umuser <> 0") == [(None,), (None,)]
         finally:
             module_db.execute("DROP FUNCTION public.of_ann()")
+
+
+def test_who_may_not_read_the_nodes_asks_none(module_db: Database, there: Database) -> None:
+    """Somebody who was given functions and tables one by one, and is no member."""
+    functions = rows(
+        module_db, "SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'graphrag'::regnamespace"
+    )
+    tables = ("corpora", "documents", "granted_corpora", "_histories")
+    with new_role(module_db) as role:
+        module_db.execute(f"GRANT USAGE ON SCHEMA graphrag TO {role}".encode())
+        module_db.execute(f"GRANT SELECT ON {', '.join(f'graphrag.{name}' for name in tables)} TO {role}".encode())
+        module_db.execute(f"GRANT EXECUTE ON ROUTINE {', '.join(name for (name,) in functions)} TO {role}".encode())
+        map_role(module_db, "b", role, "postgres", "x")
+        with acting_as(module_db, role) as session:
+            assert rows(session, "SELECT has_table_privilege('graphrag.nodes', 'SELECT')") == [(False,)]
+            assert {row["corpus"] for row in merged(session, ["*"])} == {HERE}
+
+
+@pytest.mark.parametrize("options", ["user 'postgres', password ''", "user '', password 'x'"])
+def test_an_empty_password_is_not_that_of_the_servers_user(module_db: Database, there: Database, options: str) -> None:
+    """Else the client's library takes what the password file of the server's own user has, or his name."""
+    with login(module_db, there) as (reader, password):
+        map_role(module_db, "b", reader, reader, password)
+        with acting_as(module_db, reader) as session:
+            session.execute(f"DROP USER MAPPING FOR {reader} SERVER b".encode())
+            session.execute(f"CREATE USER MAPPING FOR {reader} SERVER b OPTIONS ({options})".encode())
+            diag = refused(session, "SELECT * FROM graphrag.search('x', %s)", THERE)
+            assert (diag.sqlstate, "USER MAPPING" in str(diag.message_hint)) == ("42704", True)
+
+
+def test_a_host_that_hangs_leaves_time_for_the_next(module_db: Database, there: Database) -> None:
+    port = int(urlsplit(there.url).port or 0)
+    with listening(hang) as own:
+        own_url = urlsplit(there.url)
+        link(module_db, "two", own_url.geturl(), host=f"127.0.0.1,{own_url.hostname}", port=f"{own},{port}")
+        module_db.execute("SELECT graphrag.place_corpus('bait', 'two')")
+        try:
+            diag = refused(module_db, "SELECT * FROM graphrag.search('x', 'bait')")
+            assert str(diag.message_primary) == 'graphrag: node "two": corpus "bait" does not exist'
+        finally:
+            unlink(module_db, "two")
 
 
 HOSTILE_NAMES = (
@@ -263,6 +304,19 @@ def endless_results(client: socket.socket) -> None:
         client.sendall(data)
 
 
+def endless_notifications(client: socket.socket) -> None:
+    client.sendall(columns(8))
+    for data in repeat(message(b"A", b"\0\0\0\1c\0\0") * 1000):
+        client.sendall(data)
+
+
+def endless_settings(client: socket.socket) -> None:
+    """Each has a name of its own, which the client's library looks for among those before."""
+    client.sendall(columns(8))
+    for start in count(0, 1000):
+        client.sendall(b"".join(message(b"S", b"s%d\0\0" % number) for number in range(start, start + 1000)))
+
+
 def odd(*values: bytes) -> Any:
     def answer(client: socket.socket) -> None:
         client.sendall(columns(len(values)) + row(*values) + message(b"C", b"SELECT 1\0") + message(b"Z", b"I"))
@@ -280,6 +334,8 @@ ODD_ANSWERS = {
     "an endless row": endless_row,
     "endless notices": endless_notices,
     "endless results": endless_results,
+    "endless notifications": endless_notifications,
+    "endless settings": endless_settings,
     "too few columns": odd(b"1", b"2"),
     "a rank that is none": odd(b"x", b"1", b"1", b"k", b"t", b"c", b"0", b"{}"),
     "a number too large": odd(b"1", b"9" * 19, b"1", b"k", b"t", b"c", b"0", b"{}"),

@@ -19,6 +19,7 @@ from tests.runtime.nodes import fill as fill_node
 from tests.runtime.nodes import nodes_of, place
 from tests.security.acting import new_role
 from tests.sql.ingest import STORIES
+from tests.sql.linked_nodes import link
 from tests.sql.picture_rows import add_picture
 from tests.sql.test_copy_corpus import differences, fill, source, state
 from tests.sql.two_hosts import QUESTION, plain_database, reply
@@ -378,11 +379,19 @@ def test_clients_follow_a_corpus_that_moves_between_nodes(shared_cluster: Cluste
     with nodes_of(dict.fromkeys("ab", shared_cluster)) as nodes:
         fill_node(nodes["a"], "stories", STORIES)
         place(nodes, "stories", "a")
+        with Database.open(nodes["a"].url) as session:
+            link(session, "b", nodes["b"].url)
         with GraphRAG(nodes["a"].url, "stories") as here, GraphRAG(nodes["b"].url, "stories") as there:
             before = [row.content for row in here.search(QUESTION)]
             assert [row.content for row in there.search(QUESTION)] == before
             for back in (False, True):
                 assert move(nodes["a"].url, nodes["b"].url, *["--undo"] * back) == 0
+                for call in ("'stories'", "corpora => '{stories}'", "corpora => '{*}'"):
+                    with Database.open(nodes["a"].url) as session:
+                        found = session.execute(
+                            f"SELECT s.content FROM graphrag.search('{QUESTION}', {call}) s".encode()
+                        )
+                        assert [content for (content,) in found] == before
                 for rag in (here, there):
                     assert [row.content for row in rag.search(QUESTION)] == before
                 for node in nodes.values():

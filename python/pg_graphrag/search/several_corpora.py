@@ -20,7 +20,7 @@ from pg_graphrag.search.query.query import question
 from pg_graphrag.search.retrievers.relevance import check_known, judge
 from pg_graphrag.search.search import Call, notice_unindexed, parse, unranked_rows
 from pg_graphrag.server import Database, unforeseen
-from pg_graphrag.server.access.caller import Caller, check_corpus, check_filter
+from pg_graphrag.server.access.caller import READABLE, Caller, check_corpus, check_filter
 from pg_graphrag.server.access.entry import as_owner
 from pg_graphrag.server.corpus.corpora import ElsewhereError
 
@@ -29,13 +29,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Histories say again what their corpora say: they are asked by name, or as of a moment.
-_READABLE = """
+_READABLE = f"""
 SELECT c.id, c.name, graphrag._reads_whole(c.id) AS reads_whole
   FROM graphrag.corpora c
- WHERE ((SELECT graphrag._may_use(NULL)) OR c.id IN (SELECT g.corpus_id FROM graphrag.granted_corpora g))
-   AND NOT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = c.id)
-   AND coalesce(c.move ->> 'state', 'moving') = 'moving'
+ WHERE {READABLE}
  ORDER BY c.id
 """
 _SEES = "SELECT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1) AS sees"

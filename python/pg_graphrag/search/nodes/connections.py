@@ -11,6 +11,7 @@ import re
 import select
 import struct
 import termios
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,10 +30,14 @@ STEP_SECONDS = 0.03
 CONNECT_SECONDS = 10.0
 # How long an answer may be: at least, for each of its rows, and at most.
 LEAST_BYTES, ROW_BYTES, MOST_BYTES = 2**24, 2**20, 2**28
+# Of the processor, to tell the parts of an answer from each other; the largest takes a third.
+MOST_PARSING_SECONDS = 1.0
 # Texts of errors and notices, and how many notices of one answer are passed on.
 MAX_TEXT, MAX_NOTICES = 2000, 5
 # Connections that a session keeps.
 MAX_KEPT = 8
+# Of a connection that has ended.
+_LOST = "08006"
 # SQLSTATEs without those that say that nothing is wrong.
 _IS_ERROR = re.compile(r"(?!0[0-3])[0-9A-Z]{5}")
 
@@ -122,7 +127,7 @@ async def answer(link: Link, question: Question) -> Answer | NodeError:
             raise
         if connection is not None and isinstance(result, NodeError) and result.is_lost:
             connection.close()
-            if kept is not None and result.sqlstate.startswith("08"):
+            if kept is not None and result.sqlstate == _LOST:
                 continue
         elif connection is not None:
             _keep(link, connection)
@@ -143,6 +148,10 @@ async def _connected(link: Link) -> "_Connection":
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             settings: dict[str, Any] = dict(link.settings)
+            hosts = settings.get("host", "").count(",") + 1
+            if hosts > 1:
+                # The second is asked while there is time for it.
+                settings["connect_timeout"] = max(2, int(CONNECT_SECONDS / (hosts + 0.5)))
             connection = await psycopg.AsyncConnection.connect(**settings, autocommit=True)
     except TimeoutError:
         raise _unreached(link, f"it did not take up a connection in {CONNECT_SECONDS:g} s") from None
@@ -172,7 +181,7 @@ class _Connection:
         # It closes with its object.
         self._connection = connection
         self._pgconn = connection.pgconn
-        self._answer = Answer()
+        self._answer, self._parsing = Answer(), 0.0
         connection.add_notice_handler(self._note)
 
     def close(self) -> None:
@@ -199,7 +208,7 @@ class _Connection:
         NodeError
             Where the connection is of no more use: it was lost, or answers what was not asked.
         """
-        pgconn, self._answer = self._pgconn, Answer()
+        pgconn, self._answer, self._parsing = self._pgconn, Answer(), 0.0
         fault: NodeError | None = None
         received, most_bytes = 0, min(max(LEAST_BYTES, ROW_BYTES * question.most_rows), MOST_BYTES)
         try:
@@ -211,7 +220,7 @@ class _Connection:
                 await _ready(pgconn.socket, writes=True)
                 pgconn.consume_input()
             while True:
-                while pgconn.is_busy():
+                while self._is_busy():
                     await _ready(pgconn.socket)
                     # The library keeps what has come of a row: what is there to be read tells how much that will be.
                     received += _waiting_bytes(pgconn.socket)
@@ -241,6 +250,19 @@ class _Connection:
             raise self._lost(fault.message if fault is not None else "")
         return self._answer if fault is None else fault
 
+    def _is_busy(self) -> bool:
+        """Whether more must come before there is a result."""
+        began = time.thread_time()
+        is_busy = bool(self._pgconn.is_busy())
+        # The library keeps these for who takes them.
+        while self._pgconn.notifies() is not None:
+            pass
+        # It looks for each setting that a node reports among all before.
+        self._parsing += time.thread_time() - began
+        if self._parsing > MOST_PARSING_SECONDS:
+            raise self._odd("it answers what was not asked")
+        return is_busy
+
     def _note(self, diagnostic: Any) -> None:
         if len(self._answer.notices) < MAX_NOTICES and diagnostic.severity_nonlocalized in ("WARNING", "NOTICE"):
             self._answer.notices.append(
@@ -263,7 +285,7 @@ class _Connection:
             sqlstate = "08P01"
         elif sqlstate.startswith("57P"):
             # The node's session has ended, not this one.
-            sqlstate = "08006"
+            sqlstate = _LOST
         # A DETAIL may be a url, which programs follow where it is this database's own.
         detail = f'At node "{self._node}": {detail}' if detail else ""
         message = message.removeprefix("graphrag: ") or "it failed without a reason"
@@ -273,7 +295,7 @@ class _Connection:
         return NodeError(
             self._node,
             "the connection was lost",
-            sqlstate="08006",
+            sqlstate=_LOST,
             is_lost=True,
             detail=_said(detail) or None,
             hint="Ask again when it is up. A search of other corpora alone does without it.",

@@ -21,6 +21,8 @@ _OF_SERVER = frozenset(
 # A password that the node has asked for is the caller's; a certificate or ticket would be that of the server's own user, and a
 # password in plain text would be the node's to use elsewhere.
 _DEFAULTS = {
+    # Else PGHOSTADDR of the server's own user would be asked in place of the host.
+    "hostaddr": "",
     "require_auth": "scram-sha-256",
     "keepalives_idle": "10",
     "keepalives_interval": "5",
@@ -48,6 +50,11 @@ SELECT n.name AS node, current_user::text AS role, s.oid IS NOT NULL AS has_serv
   LEFT JOIN pg_catalog.pg_foreign_server s ON s.srvname = n.name
   LEFT JOIN pg_catalog.pg_user_mappings m ON m.srvid = s.oid AND m.umuser <> 0 AND m.usename = current_user
  ORDER BY n.name
+"""
+# Who was given functions one by one may not read the nodes; who has no mapping reaches none of them.
+_MAY_ASK = """
+SELECT pg_catalog.has_table_privilege('graphrag.nodes', 'SELECT')
+       AND EXISTS (SELECT FROM pg_catalog.pg_user_mappings m WHERE m.umuser <> 0 AND m.usename = current_user)
 """
 _OTHERS = """
 SELECT pg_catalog.array_agg(n.name) AS names
@@ -92,7 +99,7 @@ def link_of(db: Database, elsewhere: ElsewhereError) -> Link:
 
 def all_links(db: Database) -> list[Link]:
     """Return how the caller reaches the nodes that he can reach. As the caller."""
-    names = db.value(_OTHERS)
+    names = db.value(_OTHERS) if db.value(_MAY_ASK) else None
     rows = db.query(_LINKS, ["text[]"], [names]) if names else []
     return [_link(row) for row in rows if _missing(row) is None]
 
@@ -109,8 +116,12 @@ def _missing(row: Row) -> str | None:
         return f"its owner can GRANT USAGE ON FOREIGN SERVER {server} TO {role}."
     if not _options(row["of_server"]).keys() & {"host", "hostaddr"}:
         return f"its owner can ALTER SERVER {server} OPTIONS (ADD host '…')."
-    if not row["is_mapped"] or not {"user", "password"} <= _options(row["of_role"]).keys():
+    if not row["is_mapped"]:
         return f"you can CREATE USER MAPPING FOR {role} SERVER {server} OPTIONS (user '…', password '…')."
+    # In place of an empty one libpq takes the name, or the password file, of the server's own user.
+    lacking = [name for name in ("user", "password") if not _options(row["of_role"]).get(name)]
+    if lacking:
+        return f"you can ALTER USER MAPPING FOR {role} SERVER {server}: it needs a {' and a '.join(lacking)} that is not empty."
     return None
 
 

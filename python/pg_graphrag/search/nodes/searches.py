@@ -14,9 +14,10 @@ from pg_graphrag.ground.json_reading import read_json, read_options
 from pg_graphrag.search.nodes.connections import Answer, Asked, NodeError, Question, answer
 from pg_graphrag.search.nodes.links import Link, link_of
 from pg_graphrag.server import Database
+from pg_graphrag.server.access.caller import READABLE
 from pg_graphrag.server.corpus.corpora import ElsewhereError, placed
 
-# Seconds of a corpus where none are given, and beyond those that the node itself counts.
+# Seconds that a corpus has where none are given, and a node beyond those that it counts itself.
 MOST_SECONDS, GRACE_SECONDS = 60.0, 0.25
 
 _ROW = """SELECT s.rank, s.chunk_id, s.document_id, s.source_key, s.title, s.content, s.score, s.explain"""
@@ -31,12 +32,11 @@ _ALONE = f"{_ROW} FROM graphrag.search($1::text, $2::text, {_ARGUMENTS}) s"
 _AMONG_OTHERS = f"""{_ROW}
   FROM graphrag.search($1::text, ARRAY[$2::text], {_ARGUMENTS}, corpus_timeout => $9::float8) s"""
 _COLUMNS = 8
-# What '{{*}}' means there; as several_corpora has it.
-_READABLE = """
+# What '{*}' means there.
+_READABLE = f"""
 SELECT c.name
   FROM graphrag.corpora c
- WHERE ((SELECT graphrag._may_use(NULL)) OR c.id IN (SELECT g.corpus_id FROM graphrag.granted_corpora g))
-   AND NOT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = c.id)
+ WHERE {READABLE}
    AND (graphrag._reads_whole(c.id) OR EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id))
  ORDER BY c.id
 """
@@ -84,7 +84,8 @@ def search_there(db: Database, elsewhere: ElsewhereError, arguments: Arguments) 
     if read_options(arguments.options, "{}").get("nodes") == "here":
         raise elsewhere
     link = link_of(db, elsewhere)
-    question = Question(_ALONE, arguments.values(elsewhere.corpus), _COLUMNS, max(arguments.top_k or 0, 0))
+    values = arguments.values(elsewhere.corpus)
+    question = Question(_ALONE, values, _COLUMNS, max(arguments.top_k or 0, 0), MOST_SECONDS)
     asked = Asked(db)
     try:
         asked.start(None, partial(answer, link, question))
@@ -92,6 +93,10 @@ def search_there(db: Database, elsewhere: ElsewhereError, arguments: Arguments) 
     finally:
         asked.close()
     if isinstance(result, GraphRAGError):
+        if isinstance(result, NodeError) and result.is_lost and result.sqlstate == "57014":
+            result.hint = (
+                "Several corpora, also one, can be given another time: corpora => ARRAY[…], corpus_timeout => 300."
+            )
         raise result
     return _rows(db, link, result)
 

@@ -10,7 +10,7 @@ from pg_graphrag.server.access.filters import EVERY, Condition, compile_filter
 from pg_graphrag.server.access.moments import asks_a_moment
 from pg_graphrag.server.access.relations import keys_of
 from pg_graphrag.server.caches.session_cache import cache, read_at_revision
-from pg_graphrag.server.corpus.corpora import Corpus, unknown_corpus
+from pg_graphrag.server.corpus.corpora import Corpus, ElsewhereError, placed, unknown_corpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,16 @@ _warned: set[tuple[str, str]] = set()
 _CALLER = f"""
 SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphrag.documents', 'SELECT') AS may_read,
        graphrag._may_use(c.id) AS may_use, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner,
-       graphrag._reads_whole(c.id) AS reads_whole
+       graphrag._reads_whole(c.id) AS reads_whole, coalesce(c.move ->> 'state' = 'moved', false) AS has_moved
   FROM graphrag.corpora c
  WHERE c.name = $1
 """
+
+
+# The corpora, as c, that "*" stands for. Histories say again what their corpora say: they are asked by name, or as of a moment.
+READABLE = """((SELECT graphrag._may_use(NULL)) OR c.id IN (SELECT g.corpus_id FROM graphrag.granted_corpora g))
+   AND NOT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = c.id)
+   AND coalesce(c.move ->> 'state', 'moving') = 'moving'"""
 
 
 def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> Caller:
@@ -108,6 +114,9 @@ def check_corpus(db: Database, corpus: str | None) -> Row:
     if not rows:
         raise unknown_corpus(db, corpus)
     caller = rows[0]
+    # One that has moved, and is not dropped yet, is read where it is.
+    if caller["has_moved"] and (place := placed(db, str(corpus))) is not None:
+        raise ElsewhereError(str(corpus), place)
     if not caller["may_read"]:
         raise GraphRAGError(
             "permission denied for table documents",

@@ -22,7 +22,7 @@ from tests.runtime.cluster import Cluster, Database, Server
 from tests.runtime.nodes import fill as fill_node
 from tests.runtime.nodes import nodes_of, place
 from tests.security.acting import new_role
-from tests.sql.ingest import STORIES, new_corpus, put_all, work
+from tests.sql.ingest import STORIES, new_corpus, put_all, value, work
 from tests.sql.picture_rows import add_picture
 from tests.sql.test_copy_corpus import differences, fill, source, state
 from tests.sql.two_hosts import QUESTION, plain_database, reply
@@ -503,6 +503,14 @@ def test_health_names_a_corpus_whose_move_has_not_ended(
     monkeypatch.undo()
     assert not [row for row in db.execute("SELECT detail FROM graphrag.health()").fetchall() if "moving" in row[0]]
     assert move(db.url, beside) == 0
+    # Its jobs wait for nobody any more.
+    db.execute("UPDATE graphrag.jobs SET next_attempt_at = now() - interval '1 hour'")
+    of_stories = (
+        "SELECT count(*) FROM graphrag.jobs j JOIN graphrag.corpora c ON c.id = j.corpus_id WHERE c.name = 'stories'"
+    )
+    assert value(db, of_stories) > 0
+    found = db.execute("SELECT subject, detail FROM graphrag.health()").fetchall()
+    assert [row for row in found if "stories" in row[0] or "are due" in row[1]] == []
 
 
 def test_clients_follow_a_corpus_that_moves_between_nodes(shared_cluster: Cluster | Server) -> None:

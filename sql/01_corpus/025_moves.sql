@@ -23,6 +23,19 @@ END
 $$;
 COMMENT ON FUNCTION graphrag._say_moved(text, jsonb) IS 'Raises that a corpus has moved (42704), is arriving (55000) or is moving (25006), and where';
 
+-- A restore brings the marks first, and then writes the rows: the marks are in force from repair() on.
+CREATE FUNCTION graphrag._move_restored() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    NEW.move := NEW.move || '{"is_restored": true}';
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION graphrag._move_restored() IS 'Trigger of corpora: the mark of a move that is restored lets the rest of the restore write';
+CREATE TRIGGER corpora_move_restored BEFORE INSERT ON graphrag.corpora FOR EACH ROW
+    WHEN (NEW.move IS NOT NULL) EXECUTE FUNCTION graphrag._move_restored();
+
 -- Whoever writes anything of a corpus comes here, before or after he writes: who moves it waits for those who were here, and those who
 -- come later see the mark. A snapshot of before does not see it, but fails at a row that was written since (40001).
 CREATE FUNCTION graphrag._refuse_moved(VARIADIC corpus_ids int[]) RETURNS void
@@ -30,13 +43,13 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     -- Refused at once, not behind who waits for the row.
-    PERFORM graphrag._say_moved(c.name, c.move) FROM graphrag.corpora c WHERE c.id = ANY (corpus_ids) AND c.move IS NOT NULL;
+    PERFORM graphrag._say_moved(c.name, c.move) FROM graphrag.corpora c WHERE c.id = ANY (corpus_ids) AND c.move -> 'is_restored' IS NULL AND c.move IS NOT NULL;
     IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
-        PERFORM graphrag._say_moved(x.name, x.move)
-           FROM (SELECT c.name, c.move FROM graphrag.corpora c WHERE c.id = ANY (corpus_ids) ORDER BY c.id FOR KEY SHARE) x
-          WHERE x.move IS NOT NULL;
+        -- The row that is locked may be of before the mark, which changes no key: a statement of its own sees what has come meanwhile.
+        PERFORM FROM graphrag.corpora c WHERE c.id = ANY (corpus_ids) ORDER BY c.id FOR KEY SHARE;
+        PERFORM graphrag._say_moved(c.name, c.move) FROM graphrag.corpora c WHERE c.id = ANY (corpus_ids) AND c.move -> 'is_restored' IS NULL AND c.move IS NOT NULL;
     ELSE
-        PERFORM FROM graphrag._locks l WHERE l.corpus_id = ANY (corpus_ids) AND l.kind = 'moves' FOR SHARE;
+        PERFORM graphrag._lock(x.corpus_id, 'moves', true) FROM (SELECT unnest(corpus_ids) AS corpus_id ORDER BY 1) x;
     END IF;
 END
 $$;
@@ -49,7 +62,7 @@ AS $$
 BEGIN
     PERFORM graphrag._refuse_moved(corpus_id);
     RETURN true;
-EXCEPTION WHEN read_only_sql_transaction OR undefined_object OR object_not_in_prerequisite_state THEN
+EXCEPTION WHEN read_only_sql_transaction OR undefined_object OR object_not_in_prerequisite_state OR serialization_failure THEN
     RETURN false;
 END
 $$;

@@ -34,9 +34,9 @@ BEGIN
         -- The foreign key would wait for who drops the corpus too, and then fail without a hint. In other levels a lock fails where the
         -- corpus was altered since the snapshot.
         IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
-            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus AND c.move IS NULL FOR KEY SHARE;
+            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus AND (c.move IS NULL OR c.move ? 'is_restored') FOR KEY SHARE;
         ELSE
-            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus AND c.move IS NULL;
+            SELECT c.id INTO NEW.corpus_id FROM graphrag.corpora c WHERE c.name = NEW.corpus AND (c.move IS NULL OR c.move ? 'is_restored');
         END IF;
         IF NEW.corpus_id IS NULL THEN
             -- Before ON CONFLICT, which would tell of a key that arrives.

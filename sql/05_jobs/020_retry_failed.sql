@@ -7,6 +7,7 @@ BEGIN
     IF corpus IS NOT NULL AND NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = retry_failed.corpus) THEN
         PERFORM graphrag._unknown_corpus(corpus);
     END IF;
+    PERFORM graphrag._say_moved(c.name, c.move) FROM graphrag.corpora c WHERE c.name = retry_failed.corpus AND c.move IS NOT NULL;
     -- Documents before their pictures: lock_tables.sql.
     PERFORM FROM graphrag.documents d
       WHERE d.id IN (SELECT p.document_id

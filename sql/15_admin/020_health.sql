@@ -6,6 +6,7 @@ WITH alive AS MATERIALIZED (
     SELECT pg_catalog.count(*) AS jobs, pg_catalog.now() - pg_catalog.min(j.next_attempt_at) AS age
       FROM graphrag.jobs j
      WHERE j.state = 'pending' AND j.next_attempt_at <= pg_catalog.now()
+       AND NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.id = j.corpus_id AND c.move IS NOT NULL)
 )
 SELECT CASE WHEN d.age > '15 minutes' THEN 'error' ELSE 'warning' END AS severity,
        'queue' AS subject,
@@ -24,7 +25,7 @@ SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
        'graphrag.failed_jobs has them; graphrag.retry_failed() tries them again.'
   FROM graphrag.jobs j
   JOIN graphrag.corpora c ON c.id = j.corpus_id
- WHERE j.state = 'failed' AND j.last_error NOT LIKE 'Unembeddable:%'
+ WHERE j.state = 'failed' AND j.last_error NOT LIKE 'Unembeddable:%' AND c.move IS NULL
  GROUP BY c.name
  UNION ALL
 SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
@@ -32,7 +33,7 @@ SELECT 'warning', pg_catalog.format('corpus "%s"', c.name),
        'graphrag.failed_jobs says of which, and why; the text is found by its words. graphrag.retry_failed() asks again.'
   FROM graphrag.jobs j
   JOIN graphrag.corpora c ON c.id = j.corpus_id
- WHERE j.state = 'failed' AND j.last_error LIKE 'Unembeddable:%'
+ WHERE j.state = 'failed' AND j.last_error LIKE 'Unembeddable:%' AND c.move IS NULL
  GROUP BY c.name
  UNION ALL
 SELECT 'warning', pg_catalog.format('corpus "%s"', k.name),

@@ -33,6 +33,7 @@ DECLARE
     queued   bigint;
     moving   CONSTANT int[] := ARRAY(SELECT c.id FROM graphrag.corpora c WHERE c.move IS NOT NULL);
 BEGIN
+    UPDATE graphrag.corpora c SET move = c.move - 'is_restored' WHERE c.move ? 'is_restored';
     -- pg_restore --disable-triggers leaves triggers that fire always, or for replication, firing like others: a role that may replicate
     -- would pass them.
     FOR guard IN

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
 from pg_graphrag import GraphRAG
 from pg_graphrag.beside import cli
+from pg_graphrag.beside.process.corpus_copy import access
 from pg_graphrag.beside.process.corpus_move import rounds
 from pg_graphrag.ground.errors import GraphRAGError
+from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Cluster, Database, Server
 from tests.runtime.nodes import fill as fill_node
 from tests.runtime.nodes import nodes_of, place
 from tests.security.acting import new_role
-from tests.sql.ingest import STORIES
+from tests.sql.ingest import STORIES, new_corpus, put_all, value, work
 from tests.sql.linked_nodes import link
 from tests.sql.picture_rows import add_picture
 from tests.sql.test_copy_corpus import differences, fill, source, state
@@ -187,6 +191,7 @@ def test_while_it_moves_it_is_read_and_not_written(
         "SELECT graphrag.refresh_communities('stories')",
         "SELECT graphrag.reindex('stories')",
         "SELECT graphrag.retract('stories', 'ada', 'no')",
+        "SELECT graphrag.retry_failed('stories')",
         "SELECT graphrag.keep_history('stories', 'more')",
         "SELECT graphrag.end_history('stories')",
         "SELECT graphrag.drop_corpus('stories')",
@@ -262,6 +267,132 @@ def test_who_wrote_in_a_snapshot_of_before_is_waited_for_or_fails(
     assert failed == ["40001"] * 3
     with GraphRAG(beside, "stories") as rag:
         assert rag.progress().documents == 8
+
+
+def test_who_waited_while_the_mark_came_sees_it(db: Database) -> None:
+    ids = [db.execute("SELECT id FROM graphrag.corpora WHERE name = %s", [new_corpus(db)]).fetchone()[0] for _ in "ab"]
+    with psycopg.connect(db.url) as holder, psycopg.connect(db.url) as writer:
+        holder.execute("SELECT FROM graphrag.corpora WHERE id = %s FOR UPDATE", ids[:1])
+        with ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(writer.execute, "SELECT graphrag._refuse_moved(%s, %s)", ids)
+            while not db.execute(
+                "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'", [writer.info.backend_pid]
+            ).fetchone():
+                time.sleep(0.05)
+            move = Jsonb({"state": "moving", "place": "elsewhere/app", "number": 1})
+            db.execute("UPDATE graphrag.corpora SET move = %s WHERE id = %s", [move, ids[1]])
+            holder.rollback()
+            with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+                waiting.result()
+    db.execute("UPDATE graphrag.corpora SET move = NULL WHERE id = %s", ids[1:])
+
+
+def test_two_moves_at_a_time_never_open_two_databases(
+    source: GraphRAG, db: Database, beside: str, shared_cluster: Cluster | Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with plain_database(shared_cluster) as third:
+        targets = {"beside": beside, "third": third}
+
+        def opened() -> set[str]:
+            urls = {"source": db.url, **targets}
+            found = "SELECT 1 FROM graphrag.corpora WHERE name = 'stories' AND move IS NULL"
+            return {name for name, url in urls.items() if psycopg.connect(url).execute(found).fetchone()}
+
+        # Another ends first, to another target.
+        said: list[int] = []
+        with monkeypatch.context() as patched:
+            in_round(patched, 1, lambda: patched.undo() or said.append(move(db.url, third)))
+            assert move(db.url, beside) == 1
+        assert (said, opened()) == ([0], {"third"})
+        assert move(db.url, third, "--undo") == 0
+        assert opened() == {"source"}
+        assert move(db.url, beside, "--undo") == 0
+        # Taken back before the last round, which finds that it is.
+        with monkeypatch.context() as patched:
+            in_round(patched, 2, lambda: said.append(move(db.url, beside, "--undo")))
+            assert move(db.url, beside) == 1
+        assert (said.pop(), opened()) == (0, {"source"})
+        # Taken back while the target is opened: it waits, and sees that it is.
+        with monkeypatch.context() as patched, ThreadPoolExecutor(1) as thread:
+            open_again, others = access.open_again, []
+
+            def slowly(*arguments: Any) -> None:
+                others.append(thread.submit(move, db.url, beside, "--undo"))
+                time.sleep(2)
+                open_again(*arguments)
+
+            patched.setattr(access, "open_again", slowly)
+            ended = move(db.url, beside)
+            taken_back = others[0].result(60)
+        assert opened() in ({"source"}, {"beside"}), (ended, taken_back)
+        if opened() == {"beside"}:
+            assert move(db.url, beside) == 0
+            assert move(db.url, beside, "--undo") == 0
+
+        # Dropped before the last round: nothing is copied anew by it.
+        def drop() -> None:
+            with GraphRAG(beside, "stories") as rag:
+                rag.drop_corpus()
+
+        with monkeypatch.context() as patched:
+            in_round(patched, 2, drop)
+            assert move(db.url, beside) == 1
+        assert opened() == {"source"}
+
+
+def test_a_database_with_a_corpus_that_has_moved_is_restored_and_says_so(db: Database, shared_cluster: Cluster) -> None:
+    corpus, other = new_corpus(db), new_corpus(db)
+    for name in (corpus, other):
+        put_all(db, name, STORIES)
+    add_picture(db, corpus, "ada")
+    work(db)
+    move = Jsonb({"state": "moved", "place": "elsewhere/app", "number": 1})
+    db.execute("UPDATE graphrag.corpora SET move = %s WHERE name = %s", [move, corpus])
+    url = shared_cluster.create_database("restored", "template0")
+    try:
+        shared_cluster.restore("restored", shared_cluster.dump(db.info.dbname))
+        db.execute("UPDATE graphrag.corpora SET move = NULL WHERE name = %s", [corpus])
+        original = [db.execute("SELECT graphrag.fingerprint(%s)", [name]).fetchone() for name in (corpus, other)]
+        with Database.open(url) as restored:
+            restored.execute("SELECT graphrag.repair()")
+            insert = "INSERT INTO graphrag.documents (corpus, content) VALUES (%s, 'More.')"
+            for statement in (insert, "SELECT graphrag.search('Ada', %s)"):
+                error = refused(url, statement, corpus)
+                assert (error.sqlstate, "is at elsewhere/app" in str(error)) == ("42704", True)
+            # Who wants the restored one by itself.
+            restored.execute("UPDATE graphrag.corpora SET move = NULL WHERE name = %s", [corpus])
+            restored.execute("SELECT graphrag.repair()")
+            work(restored)
+            assert [
+                restored.execute("SELECT graphrag.fingerprint(%s)", [name]).fetchone() for name in (corpus, other)
+            ] == original
+    finally:
+        shared_cluster.drop_database("restored")
+
+
+def test_what_arrives_is_of_one_source(
+    source: GraphRAG,
+    db: Database,
+    beside: str,
+    shared_cluster: Cluster | Server,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def die() -> None:
+        raise GraphRAGError("died")
+
+    with plain_database(shared_cluster) as other:
+        with GraphRAG(other, "stories") as rag:
+            rag.create_corpus()
+            rag.insert({"source_key": "other", "content": "Ishmael."})
+        with monkeypatch.context() as patched:
+            in_round(patched, 1, die)
+            assert move(db.url, beside) == 1
+        capsys.readouterr()
+        assert move(other, beside) == 1
+        assert 'another corpus "stories" is arriving from ' in capsys.readouterr().err
+        assert move(other, beside, "--undo") == 1
+        assert move(db.url, beside) == 0
 
 
 def test_a_move_that_has_not_ended_is_taken_back(
@@ -373,6 +504,14 @@ def test_health_names_a_corpus_whose_move_has_not_ended(
     monkeypatch.undo()
     assert not [row for row in db.execute("SELECT detail FROM graphrag.health()").fetchall() if "moving" in row[0]]
     assert move(db.url, beside) == 0
+    # Its jobs wait for nobody any more.
+    db.execute("UPDATE graphrag.jobs SET next_attempt_at = now() - interval '1 hour'")
+    of_stories = (
+        "SELECT count(*) FROM graphrag.jobs j JOIN graphrag.corpora c ON c.id = j.corpus_id WHERE c.name = 'stories'"
+    )
+    assert value(db, of_stories) > 0
+    found = db.execute("SELECT subject, detail FROM graphrag.health()").fetchall()
+    assert [row for row in found if "stories" in row[0] or "are due" in row[1]] == []
 
 
 def test_clients_follow_a_corpus_that_moves_between_nodes(shared_cluster: Cluster | Server) -> None:

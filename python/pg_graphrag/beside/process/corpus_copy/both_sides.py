@@ -34,27 +34,36 @@ def transaction(connection: psycopg.Connection[Any]) -> Iterator[Cursor]:
 
 
 @contextmanager
-def writing(target: psycopg.Connection[Any]) -> Iterator[Cursor]:
+def writing(target: psycopg.Connection[Any], *, seconds: float = 0.0) -> Iterator[Cursor]:
     """As `transaction`, of what receives a corpus: one at a time, before the source is read. Writers of corpora go on.
 
     Raises
     ------
     GraphRAGError
         58P01, 42501 as `check_version` and `check_owner`.
+    psycopg.errors.LockNotAvailable
+        Another is received, for so many `seconds` (0: it is waited for).
     """
     with transaction(target) as writer:
         prepare(writer)
         check_version(writer)
         # Both may be one database.
+        writer.execute("SELECT pg_catalog.set_config('lock_timeout', %s, true)", [f"{seconds}s"])
         writer.execute("LOCK TABLE graphrag.corpora IN SHARE UPDATE EXCLUSIVE MODE")
+        writer.execute("SET LOCAL lock_timeout = DEFAULT")
         yield writer
 
 
 @contextmanager
-def reading(source: psycopg.Connection[Any]) -> Iterator[Cursor]:
-    """As `transaction`, of one snapshot. Rows that a policy would hide are an error. Errors as of `writing`."""
+def reading(source: psycopg.Connection[Any], *, locks: bool = False) -> Iterator[Cursor]:
+    """As `transaction`, of one snapshot; only to read, but where it `locks`. Rows that a policy would hide are an error.
+
+    Errors as of `writing`.
+    """
     with transaction(source) as reader:
-        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        reader.execute(
+            f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ {'READ WRITE' if locks else 'READ ONLY'}".encode()
+        )
         prepare(reader)
         reader.execute("SET LOCAL row_security = off")
         check_version(reader)

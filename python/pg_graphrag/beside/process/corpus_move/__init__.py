@@ -17,8 +17,8 @@ import psycopg
 from pg_graphrag.beside.process.copying import check_version, prepare
 from pg_graphrag.beside.process.corpus_copy.both_sides import transaction
 from pg_graphrag.beside.process.corpus_move import rounds
-from pg_graphrag.beside.process.corpus_move.marks import Mark, mark_of, place
-from pg_graphrag.beside.process.corpus_move.switch import await_documents, freeze, leave, thaw
+from pg_graphrag.beside.process.corpus_move.marks import Mark, is_open, mark_of, place
+from pg_graphrag.beside.process.corpus_move.switch import await_target, freeze, leave, thaw
 from pg_graphrag.beside.process.corpus_move.undo import undo_move
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -85,15 +85,19 @@ def move_corpus(
         raise _elsewhere(
             name, here, "at" if here.state == "moved" else "moving to", "Give that database, or --undo there."
         )
-    if here.move is not None and _is_open(here, there):
+    if here.move is not None and is_open(here, there):
         assert there is not None
         return _finish(source, target, name, here, there, (), None, None)
+    if there is not None and there.state == "moving" and there.goes_to(source, here.number):
+        raise _elsewhere(name, there, "on its way back to", "The same command with --undo goes on with that.")
     if here.state == "moved":
         hint = "graphrag.drop_corpus() lets go of what is left of it here."
         raise GraphRAGError(f'corpus "{name}" is no more at {place(target)}', sqlstate="42704", hint=hint)
     if here.state == "moving" and there is None:
-        # What had arrived was dropped.
-        thaw(source, here.number)
+        # Dropped there; or that is another server by now.
+        raise _elsewhere(
+            name, here, "moving, and not arriving, at", "--undo --force has it read and written here; then move it anew."
+        )
     count = 0
     while not (here.state == "moving" and there is not None):
         is_first = there is None
@@ -106,7 +110,7 @@ def move_corpus(
         if not is_first and (count >= _MOST_ROUNDS or done.seconds < pause or done.rows < _FEW_ROWS):
             break
     assert there is not None
-    await_documents(target)
+    await_target(target)
     start = time.monotonic()
     try:
         freeze(source, target, name, here.number, there.number)
@@ -114,8 +118,7 @@ def move_corpus(
     except BaseException:
         # Where nobody knows whether the target is open, the same call finds it out later, or what takes the move back.
         with suppress(GraphRAGError, psycopg.Error):
-            if not _is_open(*_marks(source, target, name)):
-                thaw(source, here.number)
+            thaw(source, target, name, here.number)
         raise
     here, there = _marks(source, target, name)
     assert here is not None
@@ -135,13 +138,6 @@ def _marks(
     return found[0], found[1]
 
 
-def _is_open(here: Mark | None, there: Mark | None) -> bool:
-    """Whether what moves from here is read and written in the target: only its last round opens it."""
-    if here is None or here.move is None or there is None:
-        return False
-    return there.move is None and (there.number, there.made) == (here.move["number"], here.made)
-
-
 def _elsewhere(name: str, mark: Mark, where: str, hint: str) -> GraphRAGError:
     assert mark.move is not None
     return GraphRAGError(f'corpus "{name}" is {where} {mark.move["place"]}', sqlstate="55000", hint=hint)
@@ -159,7 +155,7 @@ def _finish(
 ) -> CorpusMove:
     """Have the source say where the corpus is; then make the target's AGE graph, which no search reads."""
     if here.state != "moved":
-        leave(source, target, here.number, there.number)
+        leave(source, target, name, there.number)
     seconds = None if start is None else time.monotonic() - start
     with transaction(target) as cursor:
         prepare(cursor)
@@ -172,5 +168,5 @@ def _finish(
             )
         documents = "SELECT pg_catalog.count(*) FROM graphrag.documents d WHERE d.corpus_id = %s"
         row = cursor.execute(documents, [there.number]).fetchone()
-    leave(source, target, here.number, there.number, has_graph=True)
+    leave(source, target, name, there.number, has_graph=True)
     return CorpusMove(0 if row is None else int(row[0]), count, seconds, notes)

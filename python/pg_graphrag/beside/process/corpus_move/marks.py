@@ -11,6 +11,7 @@ from pg_graphrag.beside.process.copying import Cursor
 from pg_graphrag.beside.process.corpus_copy.row_numbers import Renumbering
 
 _OF = "SELECT c.id, c.move, c.created_at FROM graphrag.corpora c WHERE c.name = %s"
+_LOCKED = f"{_OF} FOR NO KEY UPDATE"
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,25 @@ class Mark:
         """None, moving, moved or arriving."""
         return None if self.move is None else str(self.move["state"])
 
+    def goes_to(self, connection: psycopg.Connection[Any], number: int) -> bool:
+        """Whether it moves, or has moved, to the corpus of that number there."""
+        return (
+            self.state in ("moving", "moved")
+            and (self.move or {}).items() >= {"place": place(connection), "number": number}.items()
+        )
 
-def mark_of(cursor: Cursor, name: str) -> Mark | None:
-    """Return the mark of a corpus; None where there is none of that name."""
-    row = cursor.execute(_OF, [name]).fetchone()
+
+def mark_of(cursor: Cursor, name: str, *, is_locked: bool = False) -> Mark | None:
+    """Return the mark of a corpus; None where there is none of that name. `is_locked`: nobody else sets it meanwhile."""
+    row = cursor.execute(_LOCKED if is_locked else _OF, [name]).fetchone()
     return None if row is None else Mark(row[0], row[2], row[1])
+
+
+def is_open(here: Mark | None, there: Mark | None) -> bool:
+    """Whether what moves from here is read and written there: only the last round, or what takes a move back, opens it."""
+    if here is None or here.move is None or there is None:
+        return False
+    return there.move is None and (there.number, there.made) == (here.move["number"], here.made)
 
 
 def set_mark(cursor: Cursor, numbers: list[int], move: Mapping[str, Any] | None) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,14 +17,15 @@ from pg_graphrag.beside.process.corpus_copy.rows import RowCopy, ordered
 from pg_graphrag.beside.process.corpus_copy.settled import left_out, repair
 from pg_graphrag.beside.process.corpus_copy.source_corpus import SourceCorpus
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
-from pg_graphrag.beside.process.corpus_move.marks import Arrival, mark_of, place, set_mark
+from pg_graphrag.beside.process.corpus_move.marks import Arrival, Mark, mark_of, place, set_mark
 from pg_graphrag.beside.process.corpus_move.placements import note_placement
 from pg_graphrag.beside.process.corpus_move.row_changes import RowChanges
+from pg_graphrag.beside.process.corpus_move.switch import check_frozen, meanwhile
 from pg_graphrag.ground.errors import GraphRAGError
 
 # So many numbers more than a corpus has are reserved in each table, for rows that come while it moves.
 _ROOM = 100_000_000
-# Seconds for which the last round waits for those who hold the target's documents: nobody writes the corpus meanwhile.
+# Seconds for which the last round waits for who copies into the target or holds its documents: nobody writes meanwhile.
 _PATIENCE = 10.0
 
 
@@ -52,35 +54,43 @@ def bring(
     Raises
     ------
     GraphRAGError
-        As of `copy_corpus`; 55000 for attached tables, for a corpus that got or lost a history meanwhile, and where the reserved
-        numbers are used up.
+        As of `copy_corpus`; 55000 for attached tables, for a corpus that got or lost a history meanwhile, where the reserved
+        numbers are used up, where another one of that name arrives, and where the last round finds the move taken back.
     """
     start = time.monotonic()
-    with writing(target) as writer:
+    with ExitStack() as both:
+        if is_last:
+            # Until the target is open, nobody takes the move back.
+            reader = both.enter_context(reading(source, locks=True))
+            writer = both.enter_context(writing(target, seconds=_PATIENCE))
+        else:
+            writer = both.enter_context(writing(target))
+            reader = both.enter_context(reading(source))
         mark = mark_of(writer, name)
-        with reading(source) as reader:
-            check_policies(reader, writer)
-            corpus = SourceCorpus.read(reader, name)
-            _check_movable(reader, corpus)
-            relations = relations_of(writer)
-            seen = value(reader, "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text")
+        if is_last:
             if mark is None or mark.state != "arriving":
-                transfer, arrival, rows = _first(reader, writer, corpus, relations, providers, seen)
-            else:
-                assert mark.move is not None
-                arrival = Arrival.read(mark.move)
-                transfer, rows = _later(reader, writer, corpus, relations, providers, arrival, is_last=is_last)
-                arrival = replace(arrival, providers=dict(transfer.providers), seen=seen, rounds=arrival.rounds + 1)
-            notes = left_out(transfer)
-            grants, unknown_roles = access.read_grants(transfer)
-            if unknown_roles:
-                notes.append(access.left_out(unknown_roles))
-            if is_last:
-                for number in corpus.ids:
-                    repair(transfer, number, with_graph=False)
-                    check_equal(reader, corpus.name_of(number), writer, transfer.names[number])
+                raise meanwhile(name)
+            check_frozen(reader, name, target, mark.number)
+        check_policies(reader, writer)
+        corpus = SourceCorpus.read(reader, name)
+        _check_movable(reader, corpus)
+        relations = relations_of(writer)
+        seen = value(reader, "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text")
+        if mark is None or mark.state != "arriving":
+            transfer, arrival, rows = _first(reader, writer, corpus, relations, providers, seen)
+        else:
+            arrival = _arrival(mark, corpus, source)
+            transfer, rows = _later(reader, writer, corpus, relations, providers, arrival, is_last=is_last)
+            arrival = replace(arrival, providers=dict(transfer.providers), seen=seen, rounds=arrival.rounds + 1)
+        notes = left_out(transfer)
+        grants, unknown_roles = access.read_grants(transfer)
+        if unknown_roles:
+            notes.append(access.left_out(unknown_roles))
         numbers = [transfer.new_number(number) for number in corpus.ids]
         if is_last:
+            for number in corpus.ids:
+                repair(transfer, number, with_graph=False)
+                check_equal(reader, corpus.name_of(number), writer, transfer.names[number])
             note_placement(writer, list(transfer.names.values()), target)
             access.open_again(transfer, grants, _PATIENCE)
         else:
@@ -88,6 +98,18 @@ def bring(
         count = "SELECT pg_catalog.count(*) FROM graphrag.documents d WHERE d.corpus_id = %s"
         documents = value(writer, count, numbers[:1])
     return Round(rows, time.monotonic() - start, documents, tuple(notes))
+
+
+def _arrival(mark: Mark, corpus: SourceCorpus, source: psycopg.Connection[Any]) -> Arrival:
+    """Return what has arrived of a corpus; 55000 where it is of another."""
+    assert mark.move is not None
+    if (mark.made, mark.move["place"]) != (corpus.corpora[0]["created_at"], place(source)):
+        raise GraphRAGError(
+            f'another corpus "{corpus.corpora[0]["name"]}" is arriving from {mark.move["place"]}',
+            sqlstate="55000",
+            hint="Give that database as --url, to move it or with --undo.",
+        )
+    return Arrival.read(mark.move)
 
 
 def _check_movable(reader: Cursor, corpus: SourceCorpus) -> None:

@@ -1,6 +1,7 @@
 """A move taken back: where it had ended, only if nothing was changed in the target since."""
 
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -82,7 +83,7 @@ def undo_move(
         if not force:
             hint = "With --force it is taken back all the same: what was written there since is lost."
             raise GraphRAGError("the target cannot be asked", sqlstate="55000", hint=hint)
-        thaw(source, here.number)
+        thaw(source, None, name, here.number)
         return
     if here.move is not None and here.move["place"] != place(target):
         raise GraphRAGError(
@@ -95,18 +96,23 @@ def undo_move(
         # A round that is under way is waited for.
         cursor.execute("LOCK TABLE graphrag.corpora IN SHARE UPDATE EXCLUSIVE MODE")
         there = mark_of(cursor, name)
-    is_ours = there is not None and (
-        there.state == "arriving"
-        or (there.move is not None and there.state == "moving" and there.move["number"] == here.number)
+    is_ours = (
+        there is not None
+        and there.move is not None
+        and there.made == here.made
+        and (
+            (there.state == "arriving" and there.move["place"] == place(source))
+            or (there.state == "moving" and there.goes_to(source, here.number))
+        )
     )
     if here.move is None and not is_ours:
         hint = "The column move of graphrag.corpora says what moves."
         raise GraphRAGError(f'corpus "{name}" does not move', sqlstate="55000", hint=hint)
     if there is None or there.made != here.made:
-        if here.state == "moved" and not force:
-            hint = "With --force it is read and written here as it was."
+        if not force:
+            hint = "Where it was dropped there: with --force it is read and written here as it was."
             raise GraphRAGError(f'corpus "{name}" is no more at {place(target)}', sqlstate="55000", hint=hint)
-        thaw(source, here.number)
+        thaw(source, target, name, here.number)
         return
     if here.move is not None and there.state != "arriving":
         freeze(target, source, name, there.number, here.number)
@@ -119,15 +125,11 @@ def undo_move(
                     hint="drop_corpus() in the source, and move it there, keep that; --force takes the move back without it.",
                 )
         except BaseException:
-            thaw(target, there.number)
+            with suppress(GraphRAGError, psycopg.Error):
+                thaw(target, source, name, there.number)
             raise
-        # From here on the target is opened no more.
-    if there.state == "arriving":
-        drop(target, there.number, source)
-        thaw(source, here.number)
-    else:
-        thaw(source, here.number)
-        drop(target, there.number, source)
+    thaw(source, target, name, here.number)
+    drop(target, name, source)
 
 
 def _changes(source: psycopg.Connection[Any], target: psycopg.Connection[Any], name: str) -> list[str]:

@@ -96,7 +96,10 @@ def move_corpus(
     if here.state == "moving" and there is None:
         # Dropped there; or that is another server by now.
         raise _elsewhere(
-            name, here, "moving, and not arriving, at", "--undo --force has it read and written here; then move it anew."
+            name,
+            here,
+            "moving, and not arriving, at",
+            "--undo --force has it read and written here; then move it anew.",
         )
     count = 0
     while not (here.state == "moving" and there is not None):

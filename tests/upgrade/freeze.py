@@ -75,7 +75,14 @@ def fill(db: Database, endpoint: Endpoint) -> None:
     fill_guarded(db)
     fill_imported(db)
     fill_batched(db, endpoint)
+    fill_nodes(db)
     leave_waiting(db, endpoint)
+
+
+def fill_nodes(db: Database) -> None:
+    """A corpus of another database."""
+    db.execute("SELECT graphrag.add_node('elsewhere', 'postgresql://elsewhere/graphrag')")
+    db.execute("SELECT graphrag.place_corpus('placed', 'elsewhere')")
 
 
 def fill_default(db: Database) -> None:

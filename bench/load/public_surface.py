@@ -199,6 +199,7 @@ PAGES: dict[str, Callable[[Connection], object]] = {
     "graph_parts.path": lambda connection: graph_parts.path(
         GraphRAG(connection, CORPUS), connection, _PERSON.strip("'"), _OTHER_PERSON.strip("'")
     ),
+    "reading.names": reading.names,
     "reading.corpora": reading.corpora,
     "reading.check_corpora": lambda connection: reading.check_corpora(connection, [CORPUS]),
     "reading.status": lambda connection: reading.status(GraphRAG(connection, CORPUS), connection),

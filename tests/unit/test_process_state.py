@@ -21,6 +21,7 @@ PACKAGE = Path(pg_graphrag.__path__[0])
 # process itself.
 OF_NONE = {
     "server.access.entry:_pending",
+    "beside.client.hosts:_catalogues",
     "beside.client.hosts:_is_beside",
     "llm.endpoints.endpoint_embedding:_limits",
     "llm.endpoints.endpoint_embedding:_texts",

@@ -162,6 +162,17 @@ def test_a_dropped_corpus_can_be_made_again_and_is_empty(module_db: Database) ->
     assert search(module_db, "Ada Lovelace", name) == []
 
 
+def test_a_drop_queues_no_removal_of_documents(module_db: Database) -> None:
+    name = new_corpus(module_db)
+    put_all(module_db, name, STORIES)
+    work(module_db)
+    put(module_db, name, "late", "Ada Lovelace came late.")
+    queued = "SELECT last_value FROM graphrag.jobs_id_seq"
+    before = value(module_db, queued)
+    module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
+    assert value(module_db, queued) == before
+
+
 def test_a_rolled_back_drop_leaves_everything(module_db: Database) -> None:
     name = new_corpus(module_db)
     put_all(module_db, name, STORIES)

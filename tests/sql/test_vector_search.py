@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,9 @@ import psycopg
 import pytest
 
 from tests.runtime.cluster import Database
+from tests.security.readers import acting_as, readers
 from tests.sql.ingest import compare_at_most, corpus_id, delete, put, rows, search, searched_corpus, value, work
+from tests.sql.test_old_statistics import EXPLAINED
 
 QUERIES = ("a boat on the river", "who baked the bread?", "stars in the night", "x")
 THINGS = ("boat", "bread", "star", "river", "night", "horse", "garden", "bridge", "letter", "clock")
@@ -20,14 +24,18 @@ DEEDS = ("sank in the cold water", "was baked in the morning", "shone over the h
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
     name = searched_corpus(module_db, chunk_token_size=250, chunk_overlap=0)
+    fill_with_stories(module_db, name)
+    return name
+
+
+def fill_with_stories(db: Database, corpus: str) -> None:
     for n in range(60):
         sentences = [
             f"The {THINGS[(n + i) % 10]} number {n} {DEEDS[(n // 10 + i) % 4]} of day {i}."
             for i in range(1 + n % 3 * 8)
         ]
-        put(module_db, name, f"{n:02}", " ".join(sentences), metadata={"even": n % 2 == 0})
-    work(module_db)
-    return name
+        put(db, corpus, f"{n:02}", " ".join(sentences), metadata={"even": n % 2 == 0, "of": "all"})
+    work(db)
 
 
 @pytest.fixture
@@ -127,6 +135,96 @@ def test_with_hnsw_and_most_documents_deleted_the_rest_is_still_found(module_db:
     for query in QUERIES:
         assert_is_brute_force(module_db, corpus, query, 5, exact=False)
         assert_is_brute_force(module_db, corpus, query, 1000, exact=False)
+
+
+@contextmanager
+def scanned(db: Database) -> Iterator[list[str]]:
+    """Names of the HNSW indexes that the plans of a session scan, small as they are."""
+    found: list[str] = []
+
+    def note(notice: psycopg.errors.Diagnostic) -> None:
+        found.extend(re.findall(r'"Index Name": "(\w+_hnsw_idx)"', notice.message_primary or ""))
+
+    db.execute(EXPLAINED + "; SET enable_seqscan = off")
+    db.add_notice_handler(note)
+    try:
+        yield found
+    finally:
+        db.remove_notice_handler(note)
+        db.execute("SET auto_explain.log_min_duration = -1; RESET enable_seqscan")
+
+
+def restricted(db: Database, corpus: str, condition: str, ask: Callable[[Database], Any]) -> Any:
+    """What a reader is told who may see the documents of a condition alone."""
+    with readers(db, 1) as (role,):
+        db.execute("SELECT graphrag.protect(%s, %s)", [corpus, condition])
+        try:
+            with acting_as(db, role):
+                return ask(db)
+        finally:
+            db.execute("SELECT graphrag.unprotect(%s)", [corpus])
+
+
+REMOVED = "corpus = %s AND metadata ->> 'even' = 'true' AND source_key < '30'"
+
+
+@pytest.mark.usefixtures("indexed")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"DELETE FROM graphrag.documents WHERE {REMOVED}",
+        f"UPDATE graphrag.documents SET retracted_at = now(), retraction_reason = 'wrong' WHERE {REMOVED}",
+    ],
+    ids=["deleted", "retracted"],
+)
+def test_while_a_removal_waits_a_search_asks_the_index_and_finds_what_it_does_after_it(
+    module_db: Database, statement: str
+) -> None:
+    name = searched_corpus(module_db, chunk_token_size=250, chunk_overlap=0)
+    fill_with_stories(module_db, name)
+    value(module_db, "SELECT graphrag._index_vectors(%s, 1)::text", corpus_id(module_db, name))
+    index = hnsw_indexes(module_db, name)[0][0]
+    whole: dict[str, Any] = {"of": "all"}
+
+    def answers(db: Database, **arguments: Any) -> list[list[tuple[int, float]]]:
+        # Two depths: a later search may go on from an earlier one.
+        found = [search(db, query, name, "naive", top_k=top_k, **arguments) for query in QUERIES for top_k in (5, 40)]
+        return [[(row["chunk_id"], row["score"]) for row in rows_] for rows_ in found]
+
+    everything = answers(module_db)
+    with Database.open(module_db.url) as cold:
+        module_db.execute(statement.encode(), [name])
+        compare_at_most(cold, 0)
+        with scanned(cold) as indexes:
+            waiting = answers(cold)
+        assert index in indexes
+        assert waiting != everything
+        with scanned(module_db) as indexes:
+            assert answers(module_db) == waiting, "whatever the session remembers"
+            assert index in indexes
+            indexes.clear()
+            assert answers(module_db, filter=whole) == waiting, "however the restriction is said"
+            assert index in indexes
+            for metadata, is_whole in (('{"of": "all"}', True), ('{"even": false}', False)):
+                indexes.clear()
+                found = restricted(module_db, name, f"metadata @> '{metadata}'", answers)
+                assert (found == waiting, index in indexes) == (is_whole, is_whole), "whoever asks"
+            indexes.clear()
+            answers(module_db, filter={"even": True})
+            assert index not in indexes, "a part is compared"
+            most = "DO LANGUAGE plpython3u 'from pg_graphrag.server.access import caller; caller.MAX_REMOVED = {}'"
+            module_db.execute(most.format(3).encode())
+            try:
+                compared = answers(module_db)
+            finally:
+                module_db.execute(most.format(10_000).encode())
+            assert index not in indexes, "more than a statement names"
+        assert [len(found) for found in compared] == [len(found) for found in waiting]
+        work(module_db)
+        with scanned(module_db):
+            assert answers(module_db) == waiting
+        with scanned(cold):
+            assert answers(cold) == waiting
 
 
 def test_a_build_has_the_memory_that_its_rows_need(module_db: Database) -> None:

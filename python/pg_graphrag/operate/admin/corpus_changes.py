@@ -254,11 +254,12 @@ DELETE_BM25 = (
 )
 _DROP = (
     "SELECT graphrag._detach_all($1)",
+    *DELETE_GRAPH,
+    "DELETE FROM graphrag.chunks WHERE corpus_id = $1",
+    # After its chunks: of a document that has some, the trigger queues the removal.
     "DELETE FROM graphrag.documents WHERE corpus_id = $1",
     "DELETE FROM graphrag.pictures WHERE corpus_id = $1",
     "DELETE FROM graphrag.jobs WHERE corpus_id = $1",
-    *DELETE_GRAPH,
-    "DELETE FROM graphrag.chunks WHERE corpus_id = $1",
     "DELETE FROM graphrag.imported_extractions WHERE corpus_id = $1",
     *DELETE_BM25,
     "DELETE FROM graphrag._document_counts WHERE corpus_id = $1",

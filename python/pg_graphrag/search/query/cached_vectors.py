@@ -34,6 +34,8 @@ Allowed = Callable[[Ids], Flags]
 # SQL conditions on rows `v` of windows and mentions. By chunks, which these have an index on: of a few documents the vectors are
 # looked up, where by `document_id` all were read.
 OF_DOCUMENTS = "WHERE v.chunk_id IN (SELECT c.id FROM graphrag.chunks c WHERE c.document_id = ANY ({documents}))"
+# Of all but a few documents.
+OF_OTHERS = "WHERE v.document_id <> ALL ({documents})"
 _OF_THEIR_CHUNKS = "AND v.chunk_id IN (SELECT w.chunk_id FROM graphrag.chunk_windows w WHERE w.id = ANY ($1))"
 
 # (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
@@ -153,13 +155,14 @@ def table(query: Query, kind: str) -> str:
 def are_all_compared(query: Query, kind: str) -> bool:
     """Return whether a query is compared with all vectors of a kind that it may see.
 
-    With the visible windows and entities it always is: what an index finds depends on all its rows.
+    With the windows and entities of a part of a corpus it always is: what an index finds depends on all its rows. What waits to
+    be removed leaves no part: the index has it after the removal too, until it is vacuumed.
 
     Parameters
     ----------
     kind : window, entity, entity_mention or relationship_mention.
     """
-    if query.visible is not None and not kind.endswith("_mention"):
+    if query.visible is not None and (kind == "entity" or (kind == "window" and query.removed is None)):
         return query.corpus.space is not None
     return are_few(query, kind)
 
@@ -178,7 +181,12 @@ def are_few(query: Query, kind: str) -> bool:
     if query.visible is None:
         return False
     key = "are few", corpus.space, kind, visible_digest(query)
-    return cache.get_or_compute(corpus, key, lambda: not _are_more(query, kind, _most(query, kind), query.visible_ids))
+    condition, documents = OF_DOCUMENTS, query.visible_ids
+    if query.removed is not None:
+        condition, documents = OF_OTHERS, query.removed.tolist()
+    return cache.get_or_compute(
+        corpus, key, lambda: not _are_more(query, kind, _most(query, kind), condition.format(documents="$2"), documents)
+    )
 
 
 def _is_small(query: Query, kind: str) -> bool:
@@ -258,11 +266,10 @@ def read_cosines(query: Query, kind: str, ids: Ids, vectors: list[Vectors]) -> l
     return cosines
 
 
-def _are_more(query: Query, kind: str, most: int, documents: list[int] | None = None) -> bool:
-    """Return whether there are more than `most` vectors, of some documents where given: sooner known than which."""
+def _are_more(query: Query, kind: str, most: int, condition: str = "", documents: list[int] | None = None) -> bool:
+    """Return whether there are more than `most` vectors, under a condition on documents ($2): sooner known than which."""
     are_more: bool = query.db.value(
-        f"SELECT EXISTS (SELECT FROM {table(query, kind)} v"
-        f" {'' if documents is None else OF_DOCUMENTS.format(documents='$2')} OFFSET $1)",
+        f"SELECT EXISTS (SELECT FROM {table(query, kind)} v {condition} OFFSET $1)",
         ["int8"] if documents is None else ["int8", "int8[]"],
         [most] if documents is None else [most, documents],
     )

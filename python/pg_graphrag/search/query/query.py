@@ -196,6 +196,12 @@ class Query:
         return self.documents.id_list
 
     @property
+    def removed(self) -> Ids | None:
+        """Where `visible` is all of the corpus but what waits to be removed: ids of the documents that do. Else None."""
+        ids: Ids | None = self.documents.removed
+        return ids
+
+    @property
     def is_closed(self) -> bool:
         """Whether documents may be hidden from the caller: he may not read of communities, which describe all documents."""
         return self.caller.documents is not None

@@ -200,7 +200,7 @@ def _nearest_by_sql(
     rows = _indexed(query, kind, column, literal, limit, in_view) if limit <= in_view else []
     if len(rows) < limit:
         rows = query.db.literal_query(
-            f"WITH b AS MATERIALIZED ({_select(query, kind, column, literal)})"
+            f"WITH b AS MATERIALIZED ({_select(query, kind, column, literal, _of_visible(query))})"
             f" SELECT b.* FROM b WHERE b.distance <= (SELECT pg_catalog.max(l.distance)"
             f" FROM (SELECT b.distance FROM b ORDER BY b.distance LIMIT {limit}) l) + {NOISE}"
         )
@@ -257,16 +257,14 @@ def _every_best_window(query: Query, cached: cached_vectors.VectorRows) -> tuple
     return cached.chunks[places], best, cached.ids[places]
 
 
-def _select(query: Query, kind: str, columns: str, vector: str) -> str:
-    """Distances of the rows that the caller may see.
-
-    The literal, not a parameter, lets the planner see the index.
-    """
-    condition = "" if query.visible is None else _of_visible(query)
+def _select(query: Query, kind: str, columns: str, vector: str, condition: str) -> str:
+    """Distances of rows. The literal, not a parameter, lets the planner see the index."""
     return f"SELECT v.{columns}, {distance(query, vector)} AS distance FROM {cached_vectors.table(query, kind)} v {condition}"
 
 
 def _of_visible(query: Query) -> str:
+    if query.visible is None:
+        return ""
     # Of an array the planner knows how many rows it picks, of a sub-select not.
     return f"WHERE v.chunk_id = ANY ({ids_literal(visible_chunks(query).ids)})"
 
@@ -285,13 +283,26 @@ def distance(query: Query, vector: str) -> str:
 def _indexed(query: Query, kind: str, columns: str, vector: str, limit: int, in_view: int) -> list[dict[str, Any]]:
     """Return the nearest rows by HNSW, nearest first; none where all are compared, or an index is not there yet.
 
-    What an index finds depends on all its rows, also on those that are not to be searched.
+    What an index finds depends on all its rows, also on those that are not to be searched. Of documents that wait to be removed
+    the scan leaves out what it will no longer find after that: so it goes on as far, and finds the same.
     """
-    if query.visible is not None or cached_vectors.are_all_compared(query, kind) or not _is_indexed(query, kind):
+    visible, removed = query.visible, query.removed
+    if visible is not None and removed is None:
         return []
+    if cached_vectors.are_all_compared(query, kind) or not _is_indexed(query, kind):
+        return []
+    condition = ""
+    if removed is not None:
+        columns += ", v.document_id"
+        condition = cached_vectors.OF_OTHERS.format(documents=ids_literal(removed))
     # The SQL function that searches has a value of its own, so nothing is left of this one when it returns.
     query.db.query(_SET_SCAN, ["text"], [str(in_view)])
-    return query.db.literal_query(f"{_select(query, kind, columns, vector)} ORDER BY distance LIMIT {limit}")
+    rows = query.db.literal_query(f"{_select(query, kind, columns, vector, condition)} ORDER BY distance LIMIT {limit}")
+    if visible is None:
+        return rows
+    # What came since the documents were read is not for this caller.
+    may_see = within(np.array([row["document_id"] for row in rows], np.int64), visible)
+    return [row for row, is_visible in zip(rows, may_see.tolist(), strict=True) if is_visible]
 
 
 def _best_windows_in_table(query: Query, limit: int) -> tuple[Ids, Scores, Ids]:

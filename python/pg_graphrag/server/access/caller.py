@@ -183,6 +183,10 @@ def _run(db: Database, sql: str, corpus_id: int, condition: Condition) -> Row:
     return db.execute(plan, [corpus_id, *condition.values])[0]
 
 
+# So many documents a statement names, which asks an index for all others.
+MAX_REMOVED = 10_000
+
+
 class Documents:
     """The documents of a corpus that a search of a caller's may read; those visible to him were read with his rights.
 
@@ -195,17 +199,34 @@ class Documents:
     @cached_property
     def ids(self) -> Any:
         """Sorted int64 ids, or None for the whole corpus. A filter of a whole corpus is applied here."""
-        corpus, caller, existing_only = self._corpus, self._caller, self._existing_only
+        if self._named is None or self._existing_only:
+            return self._named
+        return None if self._gone is not None and not len(self._gone) else self._named
+
+    @cached_property
+    def removed(self) -> Ids | None:
+        """Ids of documents that the index still has, where `ids` are all that exist.
+
+        None where `ids` are None or a part of these, and where more than MAX_REMOVED wait.
+        """
+        gone = None if self.ids is None else self._gone
+        return gone if gone is not None and len(gone) <= MAX_REMOVED else None
+
+    @cached_property
+    def _named(self) -> Any:
+        corpus, caller = self._corpus, self._caller
         if caller.matching is not None:
-            ids = caller.matching
-        elif caller.documents is not None:
-            ids = caller.documents
-        elif caller.condition is not None or existing_only or corpus.awaits_removals:
+            return caller.matching
+        if caller.documents is not None:
+            return caller.documents
+        if caller.condition is not None or self._existing_only or corpus.awaits_removals:
             # What the whole index says of entities counts deleted documents until a worker removes them.
-            ids = matching_ids(self._db, corpus.id, caller.condition or EVERY)
-        else:
-            return None
-        return ids if existing_only or not _covers(self._db, corpus, ids) else None
+            return matching_ids(self._db, corpus.id, caller.condition or EVERY)
+        return None
+
+    @cached_property
+    def _gone(self) -> Ids | None:
+        return _besides(self._db, self._corpus, self._named)
 
     @cached_property
     def id_list(self) -> list[int] | None:
@@ -228,19 +249,20 @@ SELECT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.ind
 """
 
 
-def _covers(db: Database, corpus: Corpus, documents: Any) -> bool:
-    """Return whether `documents`, ascending, are all that anything in the index of a corpus was made of."""
+def _besides(db: Database, corpus: Corpus, documents: Ids) -> Ids | None:
+    """Return ids of what the index has besides `documents`, ascending, where these are all that exist; else None."""
     # Sooner known than which.
     for more in (_MORE_SEARCHABLE, _MORE):
         if db.value(more, ["int4", "int8"], [corpus.id, len(documents)]):
-            return False
-    return bool(within(_indexed(db, corpus), documents).all())
+            return None
+    indexed = _indexed(db, corpus)
+    return indexed[~within(indexed, documents)]
 
 
-def _indexed(db: Database, corpus: Corpus) -> Any:
+def _indexed(db: Database, corpus: Corpus) -> Ids:
     """Return the ids of the documents that have chunks, (n,) int64, also of those that are deleted and not yet removed."""
     key = "indexed documents", corpus.id
-    cached = cache.get(corpus, key)
+    cached: Ids | None = cache.get(corpus, key)
     if cached is not None:
         return cached
     rows = read_at_revision(db, corpus, _INDEXED) if corpus.revision is not None else None

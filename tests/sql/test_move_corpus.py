@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,9 @@ from pg_graphrag import GraphRAG
 from pg_graphrag.beside import cli
 from pg_graphrag.beside.process.corpus_copy import access
 from pg_graphrag.beside.process.corpus_move import rounds
+from pg_graphrag.beside.process.corpus_move.row_changes import RowChanges
 from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.operate.admin.fingerprint import _SECTIONS
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
@@ -453,6 +456,7 @@ def last_round(
     work(db)
     figures = {"statements": 0, "bytes": 0}
     compared: list[int] = []
+    tables: set[str] = set()
     with monkeypatch.context() as patched, plain_database(shared_cluster) as target:
         execute, write, check_equal = psycopg.Cursor.execute, psycopg.Copy.write, rounds.check_equal
         done = in_round(patched, -1, lambda: None)
@@ -469,12 +473,21 @@ def last_round(
             compared.append(len(done))
             check_equal(*arguments)
 
+        def has_keys(changes: RowChanges, table: str, columns: list[str]) -> bool:
+            tables.add(table)
+            return compare(changes, table, columns)
+
+        compare = RowChanges._has_keys
         patched.setattr(psycopg.Cursor, "execute", executed)
         patched.setattr(psycopg.Copy, "write", written)
         patched.setattr(rounds, "check_equal", checked)
+        patched.setattr(RowChanges, "_has_keys", has_keys)
         assert cli.main(["move", corpus, "--url", db.url, "--to", target]) == 0
         assert len(done) == 3
     assert compared == [2], "fingerprints before writers wait, and never after"
+    read = set(re.findall(r"(?:FROM|JOIN) graphrag\.(\w+)", "".join(_SECTIONS.values())))
+    assert len(read) > 10
+    assert tables >= read | {"bm25_segments", "bm25_postings", "bm25_tail", "bm25_tombstones"}, "all that they read"
     return figures["statements"], figures["bytes"]
 
 

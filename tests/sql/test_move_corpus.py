@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from pg_graphrag import GraphRAG
 from pg_graphrag.beside import cli
+from pg_graphrag.beside.process import corpus_move
 from pg_graphrag.beside.process.corpus_copy import access
 from pg_graphrag.beside.process.corpus_move import rounds
 from pg_graphrag.beside.process.corpus_move.row_changes import RowChanges
@@ -155,6 +156,34 @@ def test_what_is_changed_while_it_moves_comes_along(
         with GraphRAG(beside, "stories") as rag:
             rag.process_jobs()
             assert (rag.call("check"), rag.progress().pending) == ([], 0)
+            rag.drop_corpus()
+
+
+def test_what_is_changed_after_the_fingerprints_is_compared_by_itself(
+    source: GraphRAG, db: Database, beside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed: list[Any] = []
+    compared: list[int] = []
+    await_target, check_equal = corpus_move.await_target, rounds.check_equal
+
+    def checked(*arguments: Any) -> None:
+        compared.append(len(done))
+        check_equal(*arguments)
+
+    with new_role(db) as role:
+
+        def awaited(target: psycopg.Connection[Any]) -> None:
+            change(db, source, role)
+            changed.append(state(db.url))
+            await_target(target)
+
+        done = in_round(monkeypatch, -1, lambda: None)
+        monkeypatch.setattr(corpus_move, "await_target", awaited)
+        monkeypatch.setattr(rounds, "check_equal", checked)
+        assert move(db.url, beside) == 0
+        assert (len(done), compared) == (3, [2, 2]), "of the corpus and its history, before writers wait"
+        assert differences(state(beside), changed[0]) == []
+        with GraphRAG(beside, "stories") as rag:
             rag.drop_corpus()
 
 

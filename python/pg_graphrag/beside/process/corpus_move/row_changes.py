@@ -142,14 +142,14 @@ class RowChanges(RowCopy):
 
     def _has_lines(self, table: str, columns: list[str]) -> bool:
         """Whether rows that somebody has written since, on either side, are the same to a fingerprint."""
-        of_target = f"graphrag.{table} x WHERE {self._there.condition(table, columns)}"
-        touched = self._writer.execute(f"SELECT x.id FROM {of_target} AND {self._is_touched('x')}".encode()).fetchall()
-        ids = [row[0] for row in touched]
+        condition = self._there.condition(table, columns)
+        touched = f"SELECT x.id FROM graphrag.{table} x WHERE {condition} AND {self._is_touched('x')}"
+        ids = [row[0] for row in self._writer.execute(touched.encode()).fetchall()]
         number, line = self._value(table, "id"), f"pg_catalog.md5(ROW ({_LINES[table]})::text)"
         here = f"SELECT {number}, {line} FROM graphrag.{table} x WHERE {self._corpus.condition(table, columns)}"
         here += f" AND ({self._is_changed(table)} OR {number} = ANY (%s))"
         of_source = dict(self._reader.execute(here.encode(), [ids]).fetchall())
-        there = f"SELECT x.id, {line} FROM {of_target} AND x.id = ANY (%s)"
+        there = f"SELECT x.id, {line} FROM graphrag.{table} x WHERE {condition} AND x.id = ANY (%s)"
         return of_source == dict(self._writer.execute(there.encode(), [[*ids, *of_source]]).fetchall())
 
     def _is_touched(self, row: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,9 +13,12 @@ import psycopg
 import pytest
 from pg_graphrag import GraphRAG
 from pg_graphrag.beside import cli
+from pg_graphrag.beside.process import corpus_move
 from pg_graphrag.beside.process.corpus_copy import access
 from pg_graphrag.beside.process.corpus_move import rounds
+from pg_graphrag.beside.process.corpus_move.row_changes import RowChanges
 from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.operate.admin.fingerprint import _SECTIONS
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
@@ -22,7 +26,7 @@ from tests.runtime.cluster import Cluster, Database, Server
 from tests.runtime.nodes import fill as fill_node
 from tests.runtime.nodes import nodes_of, place
 from tests.security.acting import new_role
-from tests.sql.ingest import STORIES, new_corpus, put_all, value, work
+from tests.sql.ingest import STORIES, new_corpus, put, put_all, value, work
 from tests.sql.linked_nodes import link
 from tests.sql.picture_rows import add_picture
 from tests.sql.test_copy_corpus import differences, fill, source, state
@@ -152,6 +156,34 @@ def test_what_is_changed_while_it_moves_comes_along(
         with GraphRAG(beside, "stories") as rag:
             rag.process_jobs()
             assert (rag.call("check"), rag.progress().pending) == ([], 0)
+            rag.drop_corpus()
+
+
+def test_what_is_changed_after_the_fingerprints_is_compared_by_itself(
+    source: GraphRAG, db: Database, beside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed: list[Any] = []
+    compared: list[int] = []
+    await_target, check_equal = corpus_move.await_target, rounds.check_equal
+
+    def checked(*arguments: Any) -> None:
+        compared.append(len(done))
+        check_equal(*arguments)
+
+    with new_role(db) as role:
+
+        def awaited(target: psycopg.Connection[Any]) -> None:
+            change(db, source, role)
+            changed.append(state(db.url))
+            await_target(target)
+
+        done = in_round(monkeypatch, -1, lambda: None)
+        monkeypatch.setattr(corpus_move, "await_target", awaited)
+        monkeypatch.setattr(rounds, "check_equal", checked)
+        assert move(db.url, beside) == 0
+        assert (len(done), compared) == (3, [2, 2]), "of the corpus and its history, before writers wait"
+        assert differences(state(beside), changed[0]) == []
+        with GraphRAG(beside, "stories") as rag:
             rag.drop_corpus()
 
 
@@ -368,6 +400,133 @@ def test_a_database_with_a_corpus_that_has_moved_is_restored_and_says_so(db: Dat
             ] == original
     finally:
         shared_cluster.drop_database("restored")
+
+
+TAMPERED = {
+    "entities": "UPDATE graphrag.entities SET description = 'Other.' WHERE id = (SELECT min(e.id) FROM graphrag.entities e"
+    " JOIN graphrag.corpora c ON c.id = e.corpus_id WHERE c.name = %(corpus)s)",
+    "entity mentions": "DELETE FROM graphrag.entity_mentions WHERE id = (SELECT min(m.id) FROM graphrag.entity_mentions m"
+    " JOIN graphrag.chunks k ON k.id = m.chunk_id JOIN graphrag.corpora c ON c.id = k.corpus_id WHERE c.name = %(corpus)s)",
+    "documents": "UPDATE graphrag.documents SET title = 'Other' WHERE corpus = %(corpus)s AND source_key = 'hopper'",
+}
+
+
+def tamper(target: str, corpus: str, section: str) -> None:
+    """Change what has arrived, as only its owner can: he takes the mark off."""
+    with psycopg.connect(target) as connection:
+        mark = "SELECT move FROM graphrag.corpora WHERE name = %s"
+        (move,) = connection.execute(mark, [corpus]).fetchone() or (None,)
+        marked = "UPDATE graphrag.corpora SET move = %s WHERE name = %s"
+        if section == "documents":
+            connection.execute(marked, [None, corpus])
+        assert connection.execute(TAMPERED[section].encode(), {"corpus": corpus}).rowcount == 1
+        if section == "documents":
+            connection.execute(marked, [Jsonb(move), corpus])
+
+
+@pytest.mark.parametrize("section", TAMPERED)
+def test_a_target_that_was_changed_after_its_fingerprint_is_not_opened(
+    db: Database,
+    shared_cluster: Cluster | Server,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    section: str,
+) -> None:
+    corpus = new_corpus(db)
+    put_all(db, corpus, STORIES)
+    work(db)
+    with plain_database(shared_cluster) as target:
+        command = ["move", corpus, "--url", db.url, "--to", target]
+        with monkeypatch.context() as patched:
+            done = in_round(patched, 2, lambda: tamper(target, corpus, section))
+            assert cli.main(command) == 1
+        assert len(done) == 3
+        assert f"is not what the source has: {section}" in capsys.readouterr().err
+        put(db, corpus, "more", "Ishmael met Ada Lovelace in Bergen.")
+        # Found before writers wait.
+        with monkeypatch.context() as patched:
+            done = in_round(patched, -1, lambda: None)
+            assert cli.main(command) == 1
+        assert len(done) == 1
+        assert cli.main([*command, "--undo"]) == 0
+        assert cli.main(command) == 0
+
+
+def test_a_row_that_is_changed_while_the_last_round_is_under_way_is_found(
+    db: Database, shared_cluster: Cluster | Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = new_corpus(db)
+    put_all(db, corpus, STORIES)
+    work(db)
+    repair = rounds.repair
+
+    def tampered(*arguments: Any, **options: Any) -> None:
+        tamper(target, corpus, "entities")
+        repair(*arguments, **options)
+
+    with plain_database(shared_cluster) as target:
+        command = ["move", corpus, "--url", db.url, "--to", target]
+        with monkeypatch.context() as patched:
+            patched.setattr(rounds, "repair", tampered)
+            assert cli.main(command) == 1
+        assert "is not what the source has: entities" in capsys.readouterr().err
+
+
+def last_round(
+    db: Database, shared_cluster: Cluster | Server, monkeypatch: pytest.MonkeyPatch, count: int
+) -> tuple[int, int]:
+    """Move a corpus of so many documents: statements and copied bytes while it is not written."""
+    corpus = new_corpus(db)
+    put_all(
+        db, corpus, {f"{key} {place}": f"{text} {place}" for place in range(count) for key, text in STORIES.items()}
+    )
+    work(db)
+    db.execute("SELECT graphrag.optimize(%s)", [corpus])
+    work(db)
+    figures = {"statements": 0, "bytes": 0}
+    compared: list[int] = []
+    tables: set[str] = set()
+    with monkeypatch.context() as patched, plain_database(shared_cluster) as target:
+        execute, write, check_equal = psycopg.Cursor.execute, psycopg.Copy.write, rounds.check_equal
+        done = in_round(patched, -1, lambda: None)
+
+        def executed(*arguments: Any, **options: Any) -> Any:
+            figures["statements"] += len(done) == 3
+            return execute(*arguments, **options)
+
+        def written(copy: psycopg.Copy, block: bytes) -> None:
+            figures["bytes"] += len(block) if len(done) == 3 else 0
+            write(copy, block)
+
+        def checked(*arguments: Any) -> None:
+            compared.append(len(done))
+            check_equal(*arguments)
+
+        def has_keys(changes: RowChanges, table: str, columns: list[str]) -> bool:
+            tables.add(table)
+            return compare(changes, table, columns)
+
+        compare = RowChanges._has_keys
+        patched.setattr(psycopg.Cursor, "execute", executed)
+        patched.setattr(psycopg.Copy, "write", written)
+        patched.setattr(rounds, "check_equal", checked)
+        patched.setattr(RowChanges, "_has_keys", has_keys)
+        assert cli.main(["move", corpus, "--url", db.url, "--to", target]) == 0
+        assert len(done) == 3
+    assert compared == [2], "fingerprints before writers wait, and never after"
+    read = set(re.findall(r"(?:FROM|JOIN) graphrag\.(\w+)", "".join(_SECTIONS.values())))
+    assert len(read) > 10
+    assert tables >= read | {"bm25_segments", "bm25_postings", "bm25_tail", "bm25_tombstones"}, "all that they read"
+    return figures["statements"], figures["bytes"]
+
+
+def test_what_is_done_without_writers_does_not_grow_with_the_corpus(
+    db: Database, shared_cluster: Cluster | Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, many = (last_round(db, shared_cluster, monkeypatch, count) for count in (1, 4))
+    assert few[0] > 0
+    assert many[0] <= 1.1 * few[0], (few, many)
+    assert many[1] <= 1.1 * few[1], (few, many)
 
 
 def test_what_arrives_is_of_one_source(

@@ -1,9 +1,9 @@
 """One corpus from one database to another while it is read and written, with seconds without writes at the end.
 
 The first round copies it as `corpus_copy` does, closed to all. Each later one brings the rows that came, changed or went since.
-Then the source is written by nobody; the last round brings the rest, compares the fingerprints and opens the target; the source
-says where the corpus is. Two databases have no common commit: the order decides, so that never both may be written. What was
-reached stands in `corpora.move` of both, and the same call goes on from there, whatever died.
+The fingerprints are compared meanwhile. Then the source is written by nobody; the last round brings the rest, compares it and
+opens the target; the source says where the corpus is. Two databases have no common commit: the order decides, so that never both
+may be written. What was reached stands in `corpora.move` of both, and the same call goes on from there, whatever died.
 """
 
 import time
@@ -110,7 +110,9 @@ def move_corpus(
         report(f"round {count}: {brought} in {done.seconds:.1f} s")
         here, there = _marks(source, target, name)
         assert here is not None
-        if not is_first and (count >= _MOST_ROUNDS or done.seconds < pause or done.rows < _FEW_ROWS):
+        # Who reads the whole corpus for long leaves the next round much.
+        is_small = done.seconds < pause or (done.rows < _FEW_ROWS and not done.is_whole)
+        if not is_first and (count >= _MOST_ROUNDS or is_small):
             break
     assert there is not None
     await_target(target)

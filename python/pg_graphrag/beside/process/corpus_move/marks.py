@@ -1,7 +1,7 @@
 """Where a move stands: `corpora.move` of both databases, which outlives whatever dies."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -68,15 +68,16 @@ def place(connection: psycopg.Connection[Any]) -> str:
 class Arrival:
     """What a target knows of a corpus that arrives: the numbers of its rows, and what of the source it has.
 
-    `seen`: the transaction of the source from which on rows may be missing. `first`: the transaction of the target that wrote
-    the first rows.
+    `seen`: the transaction of the source from which on rows may be missing. `written`: the transactions of the target that
+    brought rows, in order. `equal`: the transaction of the target from which on others may have written what was not compared;
+    None where nothing was.
     """
 
     numbers: Renumbering
     providers: dict[str, str]
     seen: str
-    first: str
-    rounds: int = field(default=0)
+    written: list[str]
+    equal: str | None
 
     @classmethod
     def read(cls, move: Mapping[str, Any]) -> "Arrival":
@@ -93,8 +94,8 @@ class Arrival:
             Renumbering(shifts, maps, highest),
             dict(move["providers"]),
             str(int(move["seen"])),
-            str(int(move["first"])),
-            int(move["rounds"]),
+            [str(int(number)) for number in move["written"]],
+            None if move["equal"] is None else str(int(move["equal"])),
         )
 
     def as_move(self, where: str) -> dict[str, Any]:
@@ -107,6 +108,6 @@ class Arrival:
             "highest": self.numbers.highest,
             "providers": self.providers,
             "seen": self.seen,
-            "first": self.first,
-            "rounds": self.rounds,
+            "written": self.written,
+            "equal": self.equal,
         }

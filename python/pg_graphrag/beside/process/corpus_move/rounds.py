@@ -1,4 +1,8 @@
-"""The rounds of a move: the first copies the corpus, later ones bring what has changed in the source since, the last opens it."""
+"""The rounds of a move: the first copies the corpus, later ones bring what has changed in the source since, the last opens it.
+
+The fingerprints of both sides are compared in the second round, while the source is written. From then on each round, and so the
+last, when nobody writes, compares what has changed on either side (row_changes.py says why that is enough).
+"""
 
 import time
 from collections.abc import Mapping
@@ -27,16 +31,23 @@ from pg_graphrag.ground.errors import GraphRAGError
 _ROOM = 100_000_000
 # Seconds for which the last round waits for who copies into the target or holds its documents: nobody writes meanwhile.
 _PATIENCE = 10.0
+# The oldest transaction that is under way.
+_OLDEST = "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text"
+_OWN = "SELECT pg_catalog.pg_current_xact_id()::text"
 
 
 @dataclass(frozen=True)
 class Round:
-    """What a round did: rows written and deleted, seconds, documents that the target has, and sentences on what was left out."""
+    """What a round did: rows written and deleted, seconds, documents that the target has, and sentences on what was left out.
+
+    `is_whole`: the whole corpus was read, to copy it or for its fingerprints.
+    """
 
     rows: int
     seconds: float
     documents: int
     notes: tuple[str, ...]
+    is_whole: bool
 
 
 def bring(
@@ -49,13 +60,14 @@ def bring(
 ) -> Round:
     """Bring the target what it lacks of a corpus, in one snapshot of the source and one transaction of the target.
 
-    `is_last`: nobody writes the source; where the fingerprints are equal then, the target is opened.
+    `is_last`: nobody writes the source; the target, which is equal then, is opened.
 
     Raises
     ------
     GraphRAGError
-        As of `copy_corpus`; 55000 for attached tables, for a corpus that got or lost a history meanwhile, where the reserved
-        numbers are used up, where another one of that name arrives, and where the last round finds the move taken back.
+        As of `copy_corpus`, XX001 where the target is not what the source has; 55000 for attached tables, for a corpus that got
+        or lost a history meanwhile, where the reserved numbers are used up, where another one of that name arrives, and where the
+        last round finds the move taken back.
     """
     start = time.monotonic()
     with ExitStack() as both:
@@ -75,13 +87,14 @@ def bring(
         corpus = SourceCorpus.read(reader, name)
         _check_movable(reader, corpus)
         relations = relations_of(writer)
-        seen = value(reader, "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text")
+        seen, before = (value(cursor, _OLDEST) for cursor in (reader, writer))
+        changes = None
         if mark is None or mark.state != "arriving":
             transfer, arrival, rows = _first(reader, writer, corpus, relations, providers, seen)
         else:
             arrival = _arrival(mark, corpus, source)
-            transfer, rows = _later(reader, writer, corpus, relations, providers, arrival, is_last=is_last)
-            arrival = replace(arrival, providers=dict(transfer.providers), seen=seen, rounds=arrival.rounds + 1)
+            transfer, changes = _later(reader, writer, corpus, relations, providers, arrival)
+            rows = changes.count
         notes = left_out(transfer)
         grants, unknown_roles = access.read_grants(transfer)
         if unknown_roles:
@@ -90,14 +103,21 @@ def bring(
         if is_last:
             for number in corpus.ids:
                 repair(transfer, number, with_graph=False)
-                check_equal(reader, corpus.name_of(number), writer, transfer.names[number])
+        is_whole = changes is None or not changes.are_equal()
+        if changes is not None:
+            if is_whole:
+                for number in corpus.ids:
+                    check_equal(reader, corpus.name_of(number), writer, transfer.names[number])
+            written = [*arrival.written, value(writer, _OWN)]
+            arrival = replace(arrival, providers=dict(transfer.providers), seen=seen, written=written, equal=before)
+        if is_last:
             note_placement(writer, list(transfer.names.values()), target)
             access.open_again(transfer, grants, _PATIENCE)
         else:
             set_mark(writer, numbers, arrival.as_move(place(source)))
         count = "SELECT pg_catalog.count(*) FROM graphrag.documents d WHERE d.corpus_id = %s"
         documents = value(writer, count, numbers[:1])
-    return Round(rows, time.monotonic() - start, documents, tuple(notes))
+    return Round(rows, time.monotonic() - start, documents, tuple(notes), is_whole)
 
 
 def _arrival(mark: Mark, corpus: SourceCorpus, source: psycopg.Connection[Any]) -> Arrival:
@@ -151,20 +171,12 @@ def _first(
     for table, columns in ordered(relations):
         copy.copy_table(table, columns)
     access.close(transfer)
-    first = value(writer, "SELECT pg_catalog.pg_current_xact_id()::text")
-    return transfer, Arrival(numbers, dict(chosen), seen, first), 0
+    return transfer, Arrival(numbers, dict(chosen), seen, [value(writer, _OWN)], None), 0
 
 
 def _later(
-    reader: Cursor,
-    writer: Cursor,
-    corpus: SourceCorpus,
-    relations: Any,
-    providers: Mapping[str, str],
-    arrival: Arrival,
-    *,
-    is_last: bool,
-) -> tuple[Transfer, int]:
+    reader: Cursor, writer: Cursor, corpus: SourceCorpus, relations: Any, providers: Mapping[str, str], arrival: Arrival
+) -> tuple[Transfer, RowChanges]:
     numbers = arrival.numbers
     if set(numbers.maps["corpora"]) != set(corpus.ids):
         raise _changed(corpus, "got or lost a history, or is another than the one that arrives")
@@ -175,11 +187,10 @@ def _later(
     transfer = Transfer(reader, writer, corpus, corpus.names(None, None), chosen, numbers)
     _renew_corpora(transfer)
     _renew_spaces(transfer)
-    changes = RowChanges(transfer, relations, arrival.seen, arrival.first)
-    rows = changes.bring()
-    if is_last:
-        changes.queue()
-    return transfer, rows
+    changes = RowChanges(transfer, relations, arrival)
+    changes.bring()
+    changes.queue()
+    return transfer, changes
 
 
 def _changed(corpus: SourceCorpus, what: str) -> GraphRAGError:

@@ -1,4 +1,18 @@
-"""The rows of a corpus that came, changed or went in the source since a target got the others: brought, and taken away."""
+"""The rows of a corpus that came, changed or went in the source since a target got the others: brought, and compared.
+
+Why equal fingerprints before, and equal changes since, are equal fingerprints after. A round gives the target what the source's
+snapshot has, under the source's keys and one renumbering. After a round that compares fingerprints, all that they read is equal
+on both sides. In the next round a row of a table is of one of these kinds:
+
+- Neither side has written it since: it is equal, as it was.
+- The source has: the row was sent, and the target's is compared with what was sent, column by column.
+- The target alone has: only rounds write there, so somebody else did, and the fingerprints are compared again. Documents are
+  compared with the source's instead, as each round notes failures anew; so are segments, whose packed numbers SQL does not read.
+- It is on one side alone: then number or hash of the keys of its group differ, and the fingerprints are compared again.
+
+So each row is equal again, and with the rows what is made of them. Hashes of keys have 64 bits: they are against faults and
+mistakes.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -9,6 +23,7 @@ from pg_graphrag.beside.process.copying import Cursor, copy_rows, qualified, val
 from pg_graphrag.beside.process.corpus_copy.rows import APART, RowCopy, ordered
 from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
+from pg_graphrag.beside.process.corpus_move.marks import Arrival
 
 # Tables without a primary key, by what tells their rows apart.
 _KEYS = {
@@ -32,25 +47,36 @@ _KEPT = {"chunks", "entities", "relationships", "communities", "community_report
 _APART = APART | {"pictures", "jobs", "_histories"}
 # Keys are compared by sums over so many groups; those of a group that differs are sent.
 _GROUPS = 1024
+# What a fingerprint has of rows that differ in numbers and hashes that are made of them.
+_LINES = {
+    "documents": """x.source_key, x.title, x.content, x.indexed_hash = x.content_hash, x.status, x.metadata::text,
+        pg_catalog.date_part('epoch', x.valid_from), pg_catalog.date_part('epoch', x.valid_to),
+        pg_catalog.date_part('epoch', x.retracted_at), x.retraction_reason""",
+    "bm25_segments": "x.kind, x.item_count, x.total_length, pg_catalog.md5(x.lengths)",
+}
+_IS_KNOWN = "SELECT %s::xid8 <= pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())"
 
 
 class RowChanges(RowCopy):
-    """What has changed in a corpus since the transaction `seen` of the source, brought to the target.
+    """What has changed in a corpus since what has arrived, brought to the target.
 
     The same numbers hold as for the rows before: a later row's is as much greater. Nothing of the corpus is read or written by
     others in the target meanwhile.
     """
 
-    def __init__(self, transfer: Transfer, relations: Relations, seen: str, first: str) -> None:
+    def __init__(self, transfer: Transfer, relations: Relations, arrival: Arrival) -> None:
         super().__init__(transfer)
-        self._first = first
+        self._written = arrival.written
         self._tables = list(ordered(relations))
         keys = dict(self._writer.execute(_PRIMARY_KEYS).fetchall()) | _KEYS
         self._keys = {table: keys[table] for table, _ in self._tables if table not in _APART - {"bm25_segments"}}
         self._keys["documents"] = ["id"]
-        # As a restore of the source may have set its transactions back.
-        is_known = "SELECT %s::xid8 <= pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())"
-        self._seen = seen if value(self._reader, is_known, [seen]) else None
+        # As a restore may have set transactions back.
+        self._seen = arrival.seen if value(self._reader, _IS_KNOWN, [arrival.seen]) else None
+        is_known = arrival.equal is not None and value(self._writer, _IS_KNOWN, [arrival.written[-1]])
+        self._equal = arrival.equal if is_known else None
+        # The source's number and hash of keys, by table and group.
+        self._sums: dict[str, dict[int, tuple[Any, ...]]] = {}
         maps = self._numbers.maps
         self._there = replace(
             self._corpus,
@@ -59,8 +85,8 @@ class RowChanges(RowCopy):
         )
         self.count = 0
 
-    def bring(self) -> int:
-        """Bring the changes; return how many rows were written or deleted."""
+    def bring(self) -> None:
+        """Bring the changes; `count` says then how many rows were written or deleted."""
         columns = dict(self._tables)
         loose = [(table, names) for table, names in self._tables if table not in _APART]
         for table, names in loose:
@@ -84,7 +110,62 @@ class RowChanges(RowCopy):
         self._copy_states(columns["community_states"])
         super()._copy("_histories", columns["_histories"])
         self._writer.execute("DELETE FROM graphrag.jobs j WHERE j.corpus_id = ANY (%s)", [self._there.ids])
-        return self.count
+
+    def are_equal(self) -> bool:
+        """Whether the target is what the source has, as it was after the round before; False where only fingerprints say it."""
+        return self._equal is not None and all(
+            self._has_keys(table, columns)
+            and (self._has_lines(table, columns) if table in _LINES else self._has_what_was_sent(table, columns))
+            for table, columns in self._tables
+            if table in self._keys
+        )
+
+    def _has_keys(self, table: str, columns: list[str]) -> bool:
+        keys = self._keys[table]
+        of_target = f"SELECT {_listed(keys)} FROM graphrag.{table} x WHERE {self._there.condition(table, columns)}"
+        return self._sums_of_source(table, columns) == _sums(self._writer, of_target, keys)
+
+    def _has_what_was_sent(self, table: str, columns: list[str]) -> bool:
+        """Whether the target's rows that somebody has written since are those that were sent."""
+        keys = self._keys[table]
+        same = " AND ".join(f'l."{key}" = x."{key}"' for key in keys)
+        touched = self._is_touched("x")
+        here, sent = (", ".join(f'{row}."{column}"' for column in columns) for row in "xl")
+        found = value(
+            self._writer,
+            f"SELECT EXISTS (SELECT FROM graphrag.{table} x LEFT JOIN {self._loaded(table)} l ON {same}"
+            f" WHERE {self._there.condition(table, columns)}"
+            f' AND CASE WHEN l."{keys[0]}" IS NULL THEN {touched}'
+            f" ELSE ROW ({here})::text <> ROW ({sent})::text END)",
+        )
+        return not found
+
+    def _has_lines(self, table: str, columns: list[str]) -> bool:
+        """Whether rows that somebody has written since, on either side, are the same to a fingerprint."""
+        condition = self._there.condition(table, columns)
+        touched = f"SELECT x.id FROM graphrag.{table} x WHERE {condition} AND {self._is_touched('x')}"
+        ids = [row[0] for row in self._writer.execute(touched.encode()).fetchall()]
+        number, line = self._value(table, "id"), f"pg_catalog.md5(ROW ({_LINES[table]})::text)"
+        here = f"SELECT {number}, {line} FROM graphrag.{table} x WHERE {self._corpus.condition(table, columns)}"
+        here += f" AND ({self._is_changed(table)} OR {number} = ANY (%s))"
+        of_source = dict(self._reader.execute(here.encode(), [ids]).fetchall())
+        there = f"SELECT x.id, {line} FROM graphrag.{table} x WHERE {condition} AND x.id = ANY (%s)"
+        return of_source == dict(self._writer.execute(there.encode(), [[*ids, *of_source]]).fetchall())
+
+    def _is_touched(self, row: str) -> str:
+        """Return SQL of whether another transaction than the rounds before may have written a row of the target since."""
+        assert self._equal is not None
+        by_rounds = (f"{row}.xmin <> '{number}'::pg_catalog.xid8::pg_catalog.xid" for number in self._written)
+        return f"({' AND '.join((_is_since(row, self._equal), *by_rounds))})"
+
+    def _sums_of_source(self, table: str, columns: list[str]) -> dict[int, tuple[Any, ...]]:
+        if table not in self._sums:
+            self._sums[table] = _sums(self._reader, self._keys_here(table, columns), self._keys[table])
+        return self._sums[table]
+
+    def _keys_here(self, table: str, columns: list[str]) -> str:
+        values = ", ".join(f'{self._value(table, key)} AS "{key}"' for key in self._keys[table])
+        return f"SELECT {values} FROM graphrag.{table} x WHERE {self._corpus.condition(table, columns)}"
 
     def queue(self) -> None:
         """Queue the documents that are due, and copy jobs that failed."""
@@ -97,7 +178,7 @@ class RowChanges(RowCopy):
         self._copy_failures(dict(self._tables)["jobs"])
 
     def _first_transaction(self) -> str:
-        return self._first
+        return self._written[0]
 
     def _copy(self, table: str, columns: list[str], *, to: str | None = None, condition: str = "true") -> None:
         super()._copy(table, columns, to=to, condition=f"{condition} AND {self._is_changed(table)}")
@@ -130,7 +211,7 @@ class RowChanges(RowCopy):
     def _is_newer(self, row: str) -> str:
         if self._seen is None:
             return "true"
-        return f"pg_catalog.age({row}.xmin) <= pg_catalog.age('{self._seen}'::pg_catalog.xid8::pg_catalog.xid)"
+        return _is_since(row, self._seen)
 
     @staticmethod
     def _loaded(table: str) -> str:
@@ -172,13 +253,11 @@ class RowChanges(RowCopy):
     def _delete_gone(self, table: str, columns: list[str], *, also: str | None = None) -> None:
         """Delete the rows that the source has no more. `also`: a table of rows that are still to be written."""
         keys = self._keys[table]
-        values = [f'{self._value(table, key)} AS "{key}"' for key in keys]
-        here = f"SELECT {', '.join(values)} FROM graphrag.{table} x WHERE {self._corpus.condition(table, columns)}"
-        listed = ", ".join(f'"{key}"' for key in keys)
+        here, listed = self._keys_here(table, columns), _listed(keys)
         of_target = f"SELECT {listed} FROM graphrag.{table} x WHERE {self._there.condition(table, columns)}"
         there = of_target if also is None else f"{of_target} UNION SELECT {listed} FROM {also}"
-        sums = [_sums(cursor, rows, keys) for cursor, rows in ((self._reader, here), (self._writer, there))]
-        differing = [group for group, found in sums[1].items() if sums[0].get(group) != found]
+        sums = self._sums_of_source(table, columns)
+        differing = [group for group, found in _sums(self._writer, there, keys).items() if sums.get(group) != found]
         if not differing:
             return
         groups = f"{_group(keys)} IN ({', '.join(map(str, differing))})"
@@ -201,6 +280,15 @@ class RowChanges(RowCopy):
             f" AND NOT EXISTS (SELECT FROM pg_temp.graphrag_keys y WHERE {same})".encode()
         ).rowcount
         self._writer.execute("DROP TABLE pg_temp.graphrag_keys")
+
+
+def _is_since(row: str, transaction: str) -> str:
+    """Return SQL of whether a row was written by this transaction or a later one."""
+    return f"pg_catalog.age({row}.xmin) <= pg_catalog.age('{transaction}'::pg_catalog.xid8::pg_catalog.xid)"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
 
 
 def _sums(cursor: Cursor, rows: str, keys: list[str]) -> dict[int, tuple[Any, ...]]:

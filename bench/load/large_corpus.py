@@ -376,7 +376,7 @@ def measure_indexes(url: str, _: MixedText) -> None:
             return connection.execute(sql.encode()).fetchall()
 
         # Evenly spread, and the questions not among them.
-        every = max(1, counted(connection, "chunks") // SAMPLED)
+        every = max(2, counted(connection, "chunks") // SAMPLED)
         sample = f"SELECT window_id AS id, embedding FROM graphrag.window_vectors WHERE window_id % {every} = 0 LIMIT {SAMPLED}"
         connection.execute(f"CREATE TEMP TABLE sampled AS {sample}".encode())
         connection.execute("SET LOCAL maintenance_work_mem = '2GB'")

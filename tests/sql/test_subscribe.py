@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from pg_graphrag.beside import cli
 from pg_graphrag.beside.cli import subscribe
+from pg_graphrag.beside.subscribing.plan import SECRET_COLUMN
 from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import Cluster, Database
@@ -405,6 +407,11 @@ def test_what_was_made_is_taken_back_where_a_later_step_fails(ends: Ends, capsys
         == 0
     )
     assert rows(ends.node, "SELECT FROM pg_namespace WHERE nspname = 'shop'") == []
+
+
+def test_columns_are_secret_that_suggest_attachments_leaves_out() -> None:
+    folder = Path(__file__).parents[2] / "sql/04_documents"
+    assert f"~* '({SECRET_COLUMN.pattern})' AS is_secret" in (folder / "070_suggest_attachments.sql").read_text()
 
 
 def test_a_publisher_that_is_not_logical_is_refused(db: Database, capsys: pytest.CaptureFixture[str]) -> None:

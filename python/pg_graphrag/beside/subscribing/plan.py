@@ -18,7 +18,7 @@ MASK = "********"
 _SECRETS = ("password", "sslpassword")
 _TITLES = ("title", "headline", "subject", "name")
 # As suggest_attachments() has it.
-_SECRET = re.compile(
+SECRET_COLUMN = re.compile(
     r"pass(word|wd|phrase)|secret|token|salt|credential|api_?key|(^|_)(hash|pin|ssn|iban|cvv)($|_)", re.I
 )
 
@@ -433,7 +433,7 @@ def _attach_call(node: Connection, plan: Plan, table: Table, corpus: str, is_alo
     texts = [
         column.name
         for column in table.columns
-        if column.is_text and column.name not in key and not _SECRET.search(column.name)
+        if column.is_text and column.name not in key and not SECRET_COLUMN.search(column.name)
     ]
     title = next((name for name in _TITLES if name in texts), None)
     contents = [name for name in texts if name != title] or texts

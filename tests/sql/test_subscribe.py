@@ -190,6 +190,11 @@ def test_ddl_of_the_publisher_is_said_and_subscribe_makes_what_is_missing(
     node.execute("RESET ROLE; ALTER SUBSCRIPTION graphrag ENABLE")
 
 
+# What a publisher may do that is not trusted.
+QUOTES_ANOTHER_STATEMENT = (
+    "CREATE OR REPLACE FUNCTION pg_catalog.quote_ident(text) RETURNS text LANGUAGE sql IMMUTABLE STRICT"
+    " AS $$SELECT $1 || '; CREATE TABLE public.planted (); --'$$"
+)
 ODD = '"O""Neill; x"'
 
 # What the publisher's owner (or, after RESET ROLE, a superuser) does, and undoes; the table, and what is said.
@@ -238,6 +243,7 @@ def test_what_hints_say_of_rights_can_be_run_whatever_the_roles_name(
     ends: Ends, capsys: pytest.CaptureFixture[str]
 ) -> None:
     role = 'O"Neill; x'
+    ends.publisher.execute(QUOTES_ANOTHER_STATEMENT)
     ends.publisher.execute(f"CREATE ROLE {ODD} LOGIN PASSWORD 'sesame' IN ROLE owner".encode())
     refused = make_conninfo(ends.source, user=role)
     assert cli.main(["subscribe", "--url", ends.node.url, "--from", refused, "--tables", "shop.articles"]) == 1
@@ -328,10 +334,7 @@ def test_any_name_any_key_and_homonyms_are_taken(ends: Ends) -> None:
     """A publisher that quotes what is another statement runs none at the node, and a type that becomes longer stops nothing."""
     publisher, node = ends.publisher, ends.node
     publisher.execute(NAMES.encode())
-    publisher.execute(
-        "CREATE OR REPLACE FUNCTION pg_catalog.quote_ident(text) RETURNS text LANGUAGE sql IMMUTABLE STRICT"
-        " AS $$SELECT $1 || '; CREATE TABLE public.planted (); --'$$"
-    )
+    publisher.execute(QUOTES_ANOTHER_STATEMENT)
     ends.subscribe(
         *("--tables", 'shop.articles,blog.articles,blog.codes,blog."a""b; DROP TABLE x%s -- \'c\'"'),
         *("--attach", "--corpus", "100%"),

@@ -113,14 +113,8 @@ def _arrival(mark: Mark, corpus: SourceCorpus, source: psycopg.Connection[Any]) 
 
 
 def _check_movable(reader: Cursor, corpus: SourceCorpus) -> None:
-    tables = value(
-        reader,
-        "SELECT pg_catalog.string_agg(pg_catalog.format('%%I.%%I', a.schema_name, a.table_name), ', ' ORDER BY a.id)"
-        "  FROM graphrag._attached_tables a WHERE a.corpus_id = ANY (%s)",
-        [corpus.ids],
-    )
     name = corpus.corpora[0]["name"]
-    if tables is not None:
+    if (tables := corpus.attached_tables(reader)) is not None:
         raise GraphRAGError(
             f'corpus "{name}" has attached tables, which are written here: {tables}',
             sqlstate="55000",

@@ -41,14 +41,15 @@ def subscribe(args: argparse.Namespace) -> int:
                 "subscribe needs tables", sqlstate="22023", hint="For example --tables articles,shop.reviews."
             )
         with psycopg.connect(args.publisher, **settings_of(args.publisher)) as publisher:
-            # Names without a schema are looked up as there.
+            # Names without a schema are looked up as there: in a search_path in which operators of others may come first.
             tables = [
                 found[0] if found is not None else name
                 for name in args.tables
                 for found in [
                     publisher.execute(
                         "SELECT pg_catalog.format('%%I.%%I', n.nspname, c.relname) FROM pg_catalog.pg_class c"
-                        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = pg_catalog.to_regclass(%s)",
+                        " JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"
+                        " WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(%s)",
                         [name],
                     ).fetchone()
                 ]

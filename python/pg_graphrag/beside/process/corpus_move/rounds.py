@@ -103,7 +103,7 @@ def bring(
 def _arrival(mark: Mark, corpus: SourceCorpus, source: psycopg.Connection[Any]) -> Arrival:
     """Return what has arrived of a corpus; 55000 where it is of another."""
     assert mark.move is not None
-    if (mark.made, mark.move["place"]) != (corpus.corpora[0]["created_at"], place(source)):
+    if (mark.created_at, mark.move["place"]) != (corpus.corpora[0]["created_at"], place(source)):
         raise GraphRAGError(
             f'another corpus "{corpus.corpora[0]["name"]}" is arriving from {mark.move["place"]}',
             sqlstate="55000",

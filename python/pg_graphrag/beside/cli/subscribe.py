@@ -43,7 +43,7 @@ def subscribe(args: argparse.Namespace) -> int:
                 "subscribe needs tables", sqlstate="22023", hint="For example --tables articles,shop.reviews."
             )
         with psycopg.connect(args.publisher, **settings_of(args.publisher)) as publisher:
-            # Names without a schema are looked up as there, so before prepare().
+            # Names without a schema are looked up as there, so before prepare(): operators of others may come first then.
             tables = [_qualified(publisher, name) for name in args.tables]
             prepare(publisher)
             ends = {PUBLISHER: publisher, NODE: node}
@@ -62,7 +62,8 @@ def _qualified(publisher: Connection, table: str) -> str:
     """Return the name of a table with its schema; as it was said where there is no such table."""
     row = publisher.execute(
         "SELECT pg_catalog.format('%%I.%%I', n.nspname, c.relname) FROM pg_catalog.pg_class c"
-        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = pg_catalog.to_regclass(%s)",
+        " JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"
+        " WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(%s)",
         [table],
     ).fetchone()
     return table if row is None else str(row[0])

@@ -84,9 +84,10 @@ def _end(cursor: Cursor, command: LiteralString) -> None:
 
 def check_names(writer: Cursor, names: list[str], hint: str) -> None:
     """Raise 42710 where the target has a corpus of one of these names, or two are one, with a `hint` what to do."""
-    taken = writer.execute("SELECT c.name FROM graphrag.corpora c WHERE c.name = ANY (%s)", [names]).fetchone()
-    if taken is not None or len(set(names)) < len(names):
-        name = names[0] if taken is None else taken[0]
+    found = writer.execute("SELECT c.name FROM graphrag.corpora c WHERE c.name = ANY (%s)", [names]).fetchall()
+    taken = [name for name in names if (name,) in found]
+    if taken or len(set(names)) < len(names):
+        name = (taken or names)[0]
         raise GraphRAGError(
             f'database "{writer.connection.info.dbname}" has a corpus "{name}" already', sqlstate="42710", hint=hint
         )
@@ -105,10 +106,10 @@ def check_equal(reader: Cursor, name: str, writer: Cursor, new_name: str) -> Non
     else:
         # The source's server makes its own meanwhile.
         with ThreadPoolExecutor(1) as other:
-            made = other.submit(_sections, reader, name)
+            of_source = other.submit(_sections, reader, name)
             try:
                 copied = _sections(writer, new_name)
-                original = made.result()
+                original = of_source.result()
             except BaseException:
                 reader.connection.cancel_safe(timeout=2.0)
                 raise

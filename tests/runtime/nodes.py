@@ -68,9 +68,9 @@ def fill(node: Node, corpus: str, documents: Documents) -> None:
         rag.process_jobs()
 
 
-def place(nodes: Mapping[str, Node], corpus: str, at: str | None, known: str | None = None) -> None:
+def place(nodes: Mapping[str, Node], corpus: str, at: str | None, among: str | None = None) -> None:
     """Note in the catalogues of some nodes, by the letters of their names, or of all, where a corpus is."""
-    for name in known or nodes:
+    for name in among or nodes:
         nodes[name].execute("SELECT graphrag.place_corpus(%s, %s)", corpus, at)
 
 

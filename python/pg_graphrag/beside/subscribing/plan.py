@@ -117,23 +117,25 @@ def _quoting(node: Connection) -> Callable[[str], str]:
 
 def publication_mark(publisher: Connection, names: Names) -> str | None:
     """Return the comment of the publication, by which a node knows its own; null where there is no publication."""
-    return _value(  # type: ignore[no-any-return]
+    mark: str | None = _value(
         publisher,
         "SELECT coalesce(pg_catalog.obj_description(p.oid, 'pg_publication'), '')"
         " FROM pg_catalog.pg_publication p WHERE p.pubname = %s",
         names.name,
     )
+    return mark
 
 
 def subscribed_slot(node: Connection, names: Names) -> str | None:
     """Return the slot of the node's subscription, which may have none (""); null where there is no subscription."""
-    return _value(  # type: ignore[no-any-return]
+    slot: str | None = _value(
         node,
         "SELECT coalesce(s.subslotname::text, '')"
         " FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_database d ON d.oid = s.subdbid"
         " WHERE d.datname = pg_catalog.current_database() AND s.subname = %s",
         names.name,
     )
+    return slot
 
 
 def make_plan(

@@ -8,13 +8,9 @@ closer together. The vector of a text is the mean of those of the sentences in i
 
 from __future__ import annotations
 
-import base64
-import json
 import random
 import re
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -55,12 +51,12 @@ def sentences() -> tuple[list[str], Any]:
 
 def _chosen() -> list[str]:
     """Return the sentences of whole documents, of as many as it takes, evenly spread over the sources."""
-    found: dict[str, None] = {}
+    distinct: dict[str, None] = {}
     for text in sorted(texts()[: 2 * SENTENCES // 5], key=lambda text: text.key):
         for sentence in _END.split(" ".join(text.content.split())):
             if SHORTEST <= len(sentence.split()) <= LONGEST and sentence[0].isalpha() and sentence[-1] in ".!?":
-                found[sentence] = None
-    every = list(found)
+                distinct[sentence] = None
+    every = list(distinct)
     # Neighbours stay together.
     start = max(0, len(every) - SENTENCES)
     return every[start // 2 : start // 2 + SENTENCES]
@@ -83,56 +79,27 @@ class MixedText:
         return Text(f"{number:07}", f"Report {number}", "\n\n".join(paragraphs))
 
     def _paragraph(self, chance: random.Random, place: int) -> str:
-        taken: dict[int, None] = {}
+        chosen: dict[int, None] = {}
         words = 0.0
         while words < PARAGRAPH:
             sentence = (place + int(chance.gauss(0, TOGETHER))) % len(self._sentences)
-            if sentence not in taken:
-                taken[sentence] = None
+            if sentence not in chosen:
+                chosen[sentence] = None
                 words += self._words[sentence]
-        return " ".join(self._sentences[sentence] for sentence in taken)
+        return " ".join(self._sentences[sentence] for sentence in chosen)
 
     def vector(self, text: str) -> Any:
         """Return the vector of a text, (384,) float32 of length 1: that of its sentences, or of beginnings of some."""
         pieces = [piece for line in text.splitlines() for piece in _END.split(line)]
         places = [self._places.get(piece, self._beginnings.get(_beginning(piece), -1)) for piece in pieces]
-        known = [place for place in places if place >= 0] or [len(text) % len(self._sentences)]
-        vector = self._words[known] @ self._vectors[known]
+        # Of no sentence here: of any.
+        places = [place for place in places if place >= 0] or [len(text) % len(self._sentences)]
+        vector = self._words[places] @ self._vectors[places]
         return vector / np.linalg.norm(vector)
 
 
 def _beginning(sentence: str) -> str:
     return " ".join(sentence.split(" ", _BEGINNING)[:_BEGINNING])
-
-
-class Endpoint:
-    """An OpenAI-compatible endpoint of embeddings at 127.0.0.1, in a thread."""
-
-    def __init__(self, text: MixedText, port: int) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def do_POST(self) -> None:
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                data = [
-                    {"index": place, "embedding": base64.b64encode(text.vector(each).astype("<f4")).decode()}
-                    for place, each in enumerate(asked["input"])
-                ]
-                body = json.dumps({"data": data, "usage": {"prompt_tokens": len(data)}}).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
 
 def main() -> None:

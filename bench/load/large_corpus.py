@@ -26,10 +26,11 @@ import psycopg
 from psycopg import conninfo
 from psycopg.types.json import Jsonb
 
-from bench.data.mixed_text import CHUNK_TOKENS, PARAGRAPHS, Endpoint, MixedText
+from bench.data.mixed_text import CHUNK_TOKENS, PARAGRAPHS, MixedText
 from bench.load.growth import SIZES, TOP, Worker, recall, scalar
 from bench.load.long_document import status
 from bench.load.search import processor_seconds
+from tests.endpoint import Endpoint
 
 DATABASE, CORPUS, PROVIDER = "bench_large", "large", "mixed"
 # Documents that are inserted at a time, and that wait at least.
@@ -75,14 +76,12 @@ def load(url: str, text: MixedText, chunks: int, options: argparse.Namespace, de
         drop_vector_indexes(connection)
         workers = [ProfiledWorker(url, options.nice) for _ in range(options.workers)]
         first = int(scalar(connection, "SELECT coalesce(max(source_key)::int + 1, 0) FROM graphrag.documents"))
-        count, began, inserting = counted(connection, "chunks"), time.monotonic(), 0.0
+        count, began = counted(connection, "chunks"), time.monotonic()
         spent = {worker.pid: 0.0 for worker in workers}
         while count < chunks and time.monotonic() < deadline:
-            start = time.process_time()
             if counted(connection, "pending") < WAITING:
                 insert(connection, text, first, INSERTED)
                 first += INSERTED
-            inserting += time.process_time() - start
             time.sleep(2)
             now = counted(connection, "chunks")
             if now - count < options.step and now < chunks:
@@ -99,7 +98,7 @@ def load(url: str, text: MixedText, chunks: int, options: argparse.Namespace, de
                 f" load {os.getloadavg()[0]:.1f}; {shares}",
                 flush=True,
             )
-            count, began, inserting = now, time.monotonic(), 0.0
+            count, began = now, time.monotonic()
             spent = {pid: states[pid]["cpu"] for pid in spent}
             for worker in workers:
                 worker.steps.clear()
@@ -147,26 +146,26 @@ def copy_rows(url: str, chunks: int, deadline: float) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         began, before = time.monotonic(), counted(connection, "chunks")
         names = "document", "chunk", "chunk_window"
-        known = {name: int(scalar(connection, f"SELECT max(id) FROM graphrag.{name}s")) for name in names}
+        last_ids = {name: int(scalar(connection, f"SELECT max(id) FROM graphrag.{name}s")) for name in names}
         corpus, space, own = connection.execute(
             "SELECT s.corpus_id, s.id, s.own_tables FROM graphrag.embedding_spaces s WHERE s.state = 'active'"
         ).fetchall()[0]
         keys = int(scalar(connection, "SELECT max(source_key)::int + 1 FROM graphrag.documents"))
         number = before
         for turn in range(1, 100):
-            for first in range(1, known["document"] + 1, COPIED):
+            for first in range(1, last_ids["document"] + 1, COPIED):
                 if number >= chunks or time.monotonic() > deadline:
                     break
                 values = {
-                    "documents": turn * known["document"],
-                    "chunks": turn * known["chunk"],
-                    "windows": turn * known["chunk_window"],
+                    "documents": turn * last_ids["document"],
+                    "chunks": turn * last_ids["chunk"],
+                    "windows": turn * last_ids["chunk_window"],
                     "keys": turn * keys,
                     "vectors": f"graphrag.window_vectors_{space}" if own else "graphrag.window_vectors",
                     "share": 0.3 + 0.1 * turn,
                     "corpus": corpus,
                     "first": first,
-                    "last": min(first + COPIED - 1, known["document"]),
+                    "last": min(first + COPIED - 1, last_ids["document"]),
                 }
                 with connection.transaction():
                     connection.execute("SET LOCAL session_replication_role = replica")
@@ -218,13 +217,13 @@ def build(url: str) -> None:
 def questions(text: MixedText, documents: int, number: int) -> list[str]:
     """Return beginnings of sentences of documents, the same for the same number of documents."""
     chance = random.Random(number)
-    found = []
-    while len(found) < number:
+    beginnings = []
+    while len(beginnings) < number:
         paragraphs = text.document(chance.randrange(documents)).content.split("\n\n")
         sentence = chance.choice(chance.choice(paragraphs).split(". "))
         if len(words := sentence.split()) >= 8:
-            found.append(" ".join(words[:14]))
-    return found
+            beginnings.append(" ".join(words[:14]))
+    return beginnings
 
 
 def searched(
@@ -275,9 +274,9 @@ def measure_searches(url: str, text: MixedText, number: int) -> None:
                 p50, cpu = (statistics.median(run[place] for run in runs) for place in (1, 2))
                 p95 = statistics.quantiles([run[1] for run in runs], n=20)[-1]
                 share = statistics.mean(recall(run[0], set(each)) for run, each in zip(runs, exact[name], strict=False))
-                found = f"{share:10.3f}" if mode == "naive" else f"{'':10}"
+                column = f"{share:10.3f}" if mode == "naive" else f"{'':10}"
                 print(
-                    f"{mode:8} {'warm' if is_warm else name:7} {first:8.0f} {p50:8.1f} {p95:8.1f} {cpu:10.1f} {found}"
+                    f"{mode:8} {'warm' if is_warm else name:7} {first:8.0f} {p50:8.1f} {p95:8.1f} {cpu:10.1f} {column}"
                     f" {memory:5.0f}",
                     flush=True,
                 )
@@ -338,16 +337,14 @@ def rolled_back(url: str, what: str, statement: str) -> None:
         connection.rollback()
 
 
-def measure_checks(url: str, text: MixedText) -> None:
-    del text
+def measure_checks(url: str, _: MixedText) -> None:
     for what in ("check", "fingerprint"):
         rolled_back(url, f"{what}()", f"SELECT * FROM graphrag.{what}('{CORPUS}')")
     rolled_back(url, "repair(), undone", "SELECT graphrag.repair()")
 
 
-def measure_drop(url: str, text: MixedText) -> None:
+def measure_drop(url: str, _: MixedText) -> None:
     """Time drop_corpus(), undone."""
-    del text
     rolled_back(url, "drop_corpus(), undone", f"SELECT graphrag.drop_corpus('{CORPUS}')")
 
 
@@ -370,9 +367,8 @@ KINDS = {
 }
 
 
-def measure_indexes(url: str, text: MixedText) -> None:
+def measure_indexes(url: str, _: MixedText) -> None:
     """Make each kind of index on SAMPLED vectors, in one process; print its size, processor time and recall."""
-    del text
     with psycopg.connect(url) as connection:
         pid = connection.info.backend_pid
 
@@ -380,7 +376,7 @@ def measure_indexes(url: str, text: MixedText) -> None:
             return connection.execute(sql.encode()).fetchall()
 
         # Evenly spread, and the questions not among them.
-        every = max(1, counted(connection, "chunks") // SAMPLED)
+        every = max(2, counted(connection, "chunks") // SAMPLED)
         sample = f"SELECT window_id AS id, embedding FROM graphrag.window_vectors WHERE window_id % {every} = 0 LIMIT {SAMPLED}"
         connection.execute(f"CREATE TEMP TABLE sampled AS {sample}".encode())
         connection.execute("SET LOCAL maintenance_work_mem = '2GB'")
@@ -401,9 +397,9 @@ def measure_indexes(url: str, text: MixedText) -> None:
             scan = f"SELECT id, embedding FROM sampled ORDER BY {order} LIMIT {most}"
             again = f"SELECT id FROM ({scan}) s ORDER BY s.embedding::vector(384) <=> {{q}}::vector(384) LIMIT 10"
             before = processor_seconds(pid)
-            found = [{i for (i,) in rows(again.replace("{q}", f"'{q}'"))} for q in asked]
+            hits = [{i for (i,) in rows(again.replace("{q}", f"'{q}'"))} for q in asked]
             cpu = processor_seconds(pid) - before
-            share = sum(len(a & b) for a, b in zip(found, exact, strict=True)) / (10 * len(asked))
+            share = sum(len(a & b) for a, b in zip(hits, exact, strict=True)) / (10 * len(asked))
             print(
                 f"{name:20} {size / SAMPLED:6.0f} bytes a vector, {1000 * built / SAMPLED:5.2f} ms of a processor each,"
                 f" recall@10 {share:.3f}, {1000 * cpu / len(asked):.1f} ms of a processor a question",
@@ -473,8 +469,14 @@ def main() -> None:
     parser.add_argument("--fill", type=int, default=0, help="load nothing, copy rows up to so many chunks, and measure")
     options = parser.parse_args()
     text = MixedText()
-    prepare(options.url, Endpoint(text, options.port))
-    url = conninfo.make_conninfo(options.url, dbname=DATABASE)
+    with Endpoint(port=options.port, keep=False) as endpoint:
+        endpoint.embed(lambda texts, _: [text.vector(each) for each in texts])
+        prepare(options.url, endpoint)
+        run(conninfo.make_conninfo(options.url, dbname=DATABASE), text, options)
+
+
+def run(url: str, text: MixedText, options: argparse.Namespace) -> None:
+    """Load, fill or take what is there, and measure it."""
     deadline = time.monotonic() + 60 * options.minutes
     if options.fill:
         with psycopg.connect(url, autocommit=True) as connection:

@@ -35,7 +35,7 @@ MODES = ("hybrid", "naive", "bm25")
 Connection = psycopg.Connection[Any]
 
 
-def processor_seconds(database: str, maintenance: Connection) -> float:
+def processor_of_sessions(database: str, maintenance: Connection) -> float:
     """Seconds of the processor that the sessions of databases of this name have taken, and their threads."""
     pids = maintenance.execute(
         "SELECT pid FROM pg_stat_activity WHERE datname LIKE %s AND backend_type = 'client backend'", [database]
@@ -124,11 +124,11 @@ def overhead(front: Database, url: str, maintenance: Connection, questions: list
             for number in range(-10, searches):
                 question = f"{questions[number % len(questions)]} {number} {mode}"
                 for place, session in enumerate((there, front)):
-                    begin = processor_seconds("bench_node_%", maintenance)
+                    begin = processor_of_sessions("bench_node_%", maintenance)
                     seconds = ask(session, "corpus b", question, mode)
                     if number >= 0:
                         times[place].append(seconds)
-                        spent[place].append(processor_seconds("bench_node_%", maintenance) - begin)
+                        spent[place].append(processor_of_sessions("bench_node_%", maintenance) - begin)
             print(f"{mode:8}", end="")
             for row, width in ((times, 10), (spent, 11)):
                 own, asked = (1000 * statistics.median(column) for column in row)

@@ -23,10 +23,10 @@ from psycopg.types.json import Jsonb
 from bench.data.corpora import at_hand, documents, judged, kept
 
 TOP = 10
-Found = list[tuple[int, str, float]]
+Rows = list[tuple[int, str, float]]
 
 
-def search(connection: Any, corpus: str, question: str, keys: Sequence[str] | None, limit: int) -> Found:
+def search(connection: Any, corpus: str, question: str, keys: Sequence[str] | None, limit: int) -> Rows:
     """Return (chunk, document, relevance) of the best chunks of some documents, or of all."""
     rows = connection.execute(
         "SELECT chunk_id, source_key, (explain ->> 'relevance')::float8 FROM graphrag.search(%s, %s, 'hybrid', %s,"
@@ -36,12 +36,12 @@ def search(connection: Any, corpus: str, question: str, keys: Sequence[str] | No
     return list(rows.fetchall())
 
 
-def shares(found: Found, whole: Found, evidence: Sequence[str]) -> tuple[float, float]:
+def shares(rows: Rows, whole: Rows, evidence: Sequence[str]) -> tuple[float, float]:
     """Return the share of the whole's chunks, and of the evidence, that the first ten rows have."""
-    wanted = {row[0] for row in whole}
-    first = found[:TOP]
+    chunks = {row[0] for row in whole}
+    first = rows[:TOP]
     return (
-        len(wanted & {row[0] for row in first}) / max(len(wanted), 1),
+        len(chunks & {row[0] for row in first}) / max(len(chunks), 1),
         len(set(evidence) & {row[1] for row in first}) / len(evidence),
     )
 

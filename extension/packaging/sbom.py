@@ -86,11 +86,13 @@ def _requirements(project: dict[str, Any], licenses: dict[str, str]) -> tuple[li
             if other in asks:
                 asks[other].add(name)
     comes_by: dict[str, set[str]] = {name: set() for name in pins}
-    first = {"": project["dependencies"]} | {
+    requirements = {"": project["dependencies"]} | {
         extra: project["optional-dependencies"][extra] for extra in extras[1].split(",")
     }
-    for extra, wanted in first.items():
-        due = {name for text in wanted for name in _names(text)} & pins.keys()
+    first = {
+        extra: {name for text in texts for name in _names(text)} & pins.keys() for extra, texts in requirements.items()
+    }
+    for extra, due in first.items():
         while due:
             for name in due:
                 comes_by[name].add(extra)
@@ -111,8 +113,7 @@ def _requirements(project: dict[str, Any], licenses: dict[str, str]) -> tuple[li
         for name, (version, rest) in sorted(pins.items())
     ]
     reference = {component["name"]: component["bom-ref"] for component in components}
-    direct = {name for wanted in first.values() for text in wanted for name in _names(text)} & pins.keys()
-    edges = {_SELF: direct} | {reference[name]: others for name, others in asks.items()}
+    edges = {_SELF: set().union(*first.values())} | {reference[name]: others for name, others in asks.items()}
     return components, [
         {"ref": asker, "dependsOn": sorted(reference[name] for name in others)}
         for asker, others in sorted(edges.items())

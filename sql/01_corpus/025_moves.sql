@@ -43,11 +43,11 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     -- Refused at once, not behind who waits for the row.
-    PERFORM graphrag._say_moved(c.name, c.move) FROM graphrag.corpora c WHERE c.id = ANY (corpus_ids) AND c.move -> 'is_restored' IS NULL AND c.move IS NOT NULL;
+    PERFORM graphrag._say_moved(c.name, c.move) FROM graphrag.corpora c WHERE c.id = ANY (corpus_ids) AND NOT c.move ? 'is_restored';
     IF current_setting('transaction_isolation') IN ('read committed', 'read uncommitted') THEN
         -- The row that is locked may be of before the mark, which changes no key: a statement of its own sees what has come meanwhile.
         PERFORM FROM graphrag.corpora c WHERE c.id = ANY (corpus_ids) ORDER BY c.id FOR KEY SHARE;
-        PERFORM graphrag._say_moved(c.name, c.move) FROM graphrag.corpora c WHERE c.id = ANY (corpus_ids) AND c.move -> 'is_restored' IS NULL AND c.move IS NOT NULL;
+        PERFORM graphrag._say_moved(c.name, c.move) FROM graphrag.corpora c WHERE c.id = ANY (corpus_ids) AND NOT c.move ? 'is_restored';
     ELSE
         PERFORM graphrag._lock(x.corpus_id, 'moves', true) FROM (SELECT unnest(corpus_ids) AS corpus_id ORDER BY 1) x;
     END IF;

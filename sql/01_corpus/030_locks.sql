@@ -30,8 +30,8 @@ $$;
 COMMENT ON FUNCTION graphrag._lock(int, text, boolean) IS 'Waits for a lock of a corpus, and holds it until the transaction ends';
 
 -- Whoever asks shares the lock of replies in a transaction of his own, and may leave it open: did he make its row, all others who ask
--- would wait for him. So the row comes with the corpus.
-CREATE FUNCTION graphrag._make_replies_lock() RETURNS trigger
+-- would wait for him. So the row comes with the corpus, as does that of moves, which writers share.
+CREATE FUNCTION graphrag._make_locks() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -39,8 +39,8 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._make_replies_lock() IS 'Trigger of corpora: makes what is shared by who asks a model, and by who writes';
-CREATE TRIGGER corpora_added AFTER INSERT ON graphrag.corpora FOR EACH ROW EXECUTE FUNCTION graphrag._make_replies_lock();
+COMMENT ON FUNCTION graphrag._make_locks() IS 'Trigger of corpora: makes what is shared by who asks a model, and by who writes';
+CREATE TRIGGER corpora_added AFTER INSERT ON graphrag.corpora FOR EACH ROW EXECUTE FUNCTION graphrag._make_locks();
 ALTER TABLE graphrag.corpora ENABLE ALWAYS TRIGGER corpora_added;
 INSERT INTO graphrag._locks (corpus_id, kind) SELECT c.id, k.kind FROM graphrag.corpora c, (VALUES ('replies'), ('moves')) k (kind);
 

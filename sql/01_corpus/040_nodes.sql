@@ -70,25 +70,13 @@ END
 $$;
 COMMENT ON FUNCTION graphrag._unknown_corpus(text, text) IS 'Says that a corpus is not in this database, and at which node it is';
 
-CREATE FUNCTION graphrag._check_may_place() RETURNS void
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF NOT (SELECT pg_has_role(e.extowner, 'USAGE') FROM pg_extension AS e WHERE e.extname = 'pg_graphrag') THEN
-        RAISE EXCEPTION 'role "%" may not say which node has what', current_user
-            USING ERRCODE = 'insufficient_privilege', HINT = 'Call it as the owner of the extension or as a superuser.';
-    END IF;
-END
-$$;
-COMMENT ON FUNCTION graphrag._check_may_place() IS 'Refuses who is not the owner';
-
+-- The tables themselves refuse who is not the owner (15_admin/owner_only.sql).
 CREATE FUNCTION graphrag.add_node(name text, url text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     wrong text;
 BEGIN
-    PERFORM graphrag._check_may_place();
     INSERT INTO graphrag.nodes (name, url) VALUES (add_node.name, add_node.url)
         ON CONFLICT ON CONSTRAINT nodes_pkey DO UPDATE SET url = EXCLUDED.url;
 EXCEPTION WHEN check_violation OR not_null_violation THEN
@@ -110,7 +98,6 @@ CREATE FUNCTION graphrag.drop_node(name text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM graphrag._check_may_place();
     DELETE FROM graphrag.nodes n WHERE n.name = drop_node.name;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'node "%" does not exist', coalesce(name, 'null') USING ERRCODE = 'undefined_object', HINT = 'SELECT name FROM graphrag.nodes lists them.';
@@ -128,7 +115,6 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 BEGIN
-    PERFORM graphrag._check_may_place();
     IF coalesce(corpus, '') = '' OR octet_length(corpus) > 200 THEN
         RAISE EXCEPTION 'a corpus cannot be called "%"', left(coalesce(corpus, 'null'), 100)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Give a non-empty name of at most 200 bytes.';

@@ -164,8 +164,9 @@ DECLARE
     corpus text;
     relation oid;
     owner oid;
-    taken graphrag_attached._replicated[];
-    heard graphrag_attached._replicated[];
+    batch graphrag_attached._replicated[];
+    accepted graphrag_attached._replicated[];
+    needs_pass boolean;
     emptied bigint;
     hint text;
 BEGIN
@@ -190,39 +191,37 @@ BEGIN
          USING free f
          WHERE r.attached_id = attached.id AND r.id = f.id AND r.id < ALL (SELECT o.id FROM oldest o WHERE o.bytes_before < 8000000 EXCEPT SELECT x.id FROM free x)
         RETURNING r.*
-    ) SELECT array_agg(g.*::graphrag_attached._replicated ORDER BY g.id) INTO taken FROM gone g;
-    IF taken IS NULL THEN
+    ) SELECT array_agg(g.*::graphrag_attached._replicated ORDER BY g.id) INTO batch FROM gone g;
+    IF batch IS NULL THEN
         RETURN false;
     END IF;
     BEGIN
         PERFORM graphrag._check_may_feed(attached, pg_get_userbyid(owner));
-        heard := ARRAY(SELECT u FROM unnest(taken) u
-                         JOIN pg_roles r ON r.rolname = u.caller AND pg_has_role(r.oid, owner, 'USAGE') ORDER BY u.id);
+        accepted := ARRAY(SELECT u FROM unnest(batch) u
+                            JOIN pg_roles r ON r.rolname = u.caller AND pg_has_role(r.oid, owner, 'USAGE') ORDER BY u.id);
     EXCEPTION WHEN insufficient_privilege THEN
         GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
         PERFORM graphrag._record_fault(attached.id, SQLSTATE, SQLERRM, hint, true);
-        heard := '{}';
+        accepted := '{}';
     END;
+    needs_pass := cardinality(accepted) < cardinality(batch) OR EXISTS (SELECT FROM unnest(batch) u WHERE u.action NOT IN ('write', 'delete'));
     PERFORM graphrag._record_fault(attached.id, u.title, u.content, 'Mend the row, and call graphrag.backfill_table().', true)
-       FROM unnest(heard) u WHERE u.action = 'fault' ORDER BY u.id;
-    emptied := (SELECT max(u.id) FROM unnest(heard) u WHERE u.action = 'truncate');
+       FROM unnest(accepted) u WHERE u.action = 'fault' ORDER BY u.id;
+    emptied := (SELECT max(u.id) FROM unnest(accepted) u WHERE u.action = 'truncate');
     IF emptied IS NOT NULL THEN
         DELETE FROM graphrag.documents d WHERE d.attached_id = attached.id;
     END IF;
     WITH last AS (
         SELECT DISTINCT ON (u.source_key) u.*
-          FROM unnest(heard) u
+          FROM unnest(accepted) u
          WHERE u.action IN ('write', 'delete') AND (emptied IS NULL OR u.id > emptied)
          ORDER BY u.source_key, u.id DESC
-    ) SELECT array_agg(l.*::graphrag_attached._replicated ORDER BY l.source_key) INTO heard FROM last l;
-    PERFORM graphrag._delete_attached(attached.id, corpus, ARRAY(SELECT u.source_key FROM unnest(heard) u WHERE u.action = 'delete'));
+    ) SELECT array_agg(l.*::graphrag_attached._replicated ORDER BY l.source_key) INTO accepted FROM last l;
+    PERFORM graphrag._delete_attached(attached.id, corpus, ARRAY(SELECT u.source_key FROM unnest(accepted) u WHERE u.action = 'delete'));
     PERFORM graphrag._write_attached(ROW(NULL, 'write', attached.id, relation, array_agg(u.source_key), array_agg(u.title), array_agg(u.content),
                                          array_agg(u.metadata), NULL, array_agg(u.valid_from), array_agg(u.valid_to))::graphrag_attached._handover, corpus)
-       FROM unnest(heard) u WHERE u.action = 'write' HAVING count(*) > 0;
-    IF EXISTS (SELECT FROM unnest(taken) u
-                WHERE u.action NOT IN ('write', 'delete')
-                   OR NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = u.caller AND pg_has_role(r.oid, owner, 'USAGE')))
-       OR hint IS NOT NULL THEN
+       FROM unnest(accepted) u WHERE u.action = 'write' HAVING count(*) > 0;
+    IF needs_pass THEN
         PERFORM graphrag._queue_attached(attached.id);
     END IF;
     PERFORM graphrag._see_attached(attached.id);

@@ -37,26 +37,26 @@ class Node:
 
 def place_of(url: str) -> str:
     """Return the URL of a database as the catalogue has it."""
-    given = conninfo_to_dict(url)
-    return f"postgresql://{given['host']}:{given['port']}/{given['dbname']}"
+    parts = conninfo_to_dict(url)
+    return f"postgresql://{parts['host']}:{parts['port']}/{parts['dbname']}"
 
 
 @contextmanager
 def nodes_of(clusters: Mapping[str, Cluster | Server], template: str | None = "template") -> Iterator[dict[str, Node]]:
     """Yield a new database by each name, which all know of all, and each which one it is."""
-    made: dict[str, Node] = {}
+    nodes: dict[str, Node] = {}
     try:
         for name, cluster in clusters.items():
-            made[name] = Node(name, cluster.create_database(f"node_{name}_{id(made)}", template))
+            nodes[name] = Node(name, cluster.create_database(f"node_{name}_{id(nodes)}", template))
             if template is None:
-                made[name].execute("CREATE EXTENSION pg_graphrag CASCADE")
-        for node in made.values():
+                nodes[name].execute("CREATE EXTENSION pg_graphrag CASCADE")
+        for node in nodes.values():
             node.execute(f"ALTER DATABASE \"{conninfo_to_dict(node.url)['dbname']}\" SET graphrag.node = '{node.name}'")
-            for other in made.values():
+            for other in nodes.values():
                 node.execute("SELECT graphrag.add_node(%s, %s)", other.name, other.place)
-        yield made
+        yield nodes
     finally:
-        for name, node in made.items():
+        for name, node in nodes.items():
             clusters[name].drop_database(str(conninfo_to_dict(node.url)["dbname"]))
 
 
@@ -68,9 +68,9 @@ def fill(node: Node, corpus: str, documents: Documents) -> None:
         rag.process_jobs()
 
 
-def place(nodes: Mapping[str, Node], corpus: str, at: str | None, known: str | None = None) -> None:
+def place(nodes: Mapping[str, Node], corpus: str, at: str | None, among: str | None = None) -> None:
     """Note in the catalogues of some nodes, by the letters of their names, or of all, where a corpus is."""
-    for name in known or nodes:
+    for name in among or nodes:
         nodes[name].execute("SELECT graphrag.place_corpus(%s, %s)", corpus, at)
 
 

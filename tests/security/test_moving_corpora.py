@@ -90,8 +90,8 @@ def test_nobody_but_the_owner_sees_or_changes_what_arrives(
             ):
                 name = sql.Literal(corpus).as_string()
                 denied(session, f"SELECT {call.format(name)}", sqlstate="55000")
-            found = session.execute("SELECT corpus FROM graphrag.search('Ada sailed', corpora => '{*}')").fetchall()
-            assert {row[0] for row in found} == {"other"}
+            hits = session.execute("SELECT corpus FROM graphrag.search('Ada sailed', corpora => '{*}')").fetchall()
+            assert {row[0] for row in hits} == {"other"}
             insert = "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES (%s, %s, 'x')"
             # Whether a key is there is not told either.
             for key in ("ada", "new"):

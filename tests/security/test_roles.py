@@ -454,14 +454,45 @@ def test_who_writes_as_replication_does_says_neither_whose_number_nor_what_hash(
                 [hers, value(db, "SELECT id FROM graphrag.corpora WHERE name = %s", closed)],
             )
             session.execute("RESET session_replication_role")
-            session.execute("CREATE TEMP TABLE bait (LIKE graphrag.documents)")
-            denied(
-                session,
-                "CREATE TRIGGER t BEFORE INSERT ON bait FOR EACH ROW EXECUTE FUNCTION graphrag._documents_replicated()",
-            )
         db.execute(f"REVOKE SET ON PARAMETER session_replication_role FROM {mallory}".encode())
     settled = (
         "SELECT c.name, d.content_hash = graphrag._content_hash(d.title, d.content), d.indexed_hash"
         " FROM graphrag.documents d JOIN graphrag.corpora c ON c.id = d.corpus_id"
     )
     assert rows(db, settled) == [(hers, True, None)]
+
+
+def test_who_writes_as_replication_does_queues_its_own_documents_alone(db: Database) -> None:
+    """_documents_applied() writes the queue with the owner's rights, for roles that may not write it."""
+    own, protected = new_corpus(db), new_corpus(db)
+    db.execute("DELETE FROM graphrag.documents")
+    put(db, protected, "secret", "Ada Lovelace met Charles Babbage.")
+    db.execute("SELECT graphrag.protect(%s, 'false')", [protected])
+    work(db)
+    queued = (
+        "SELECT source_key, kind FROM graphrag.jobs j JOIN graphrag.documents d ON d.id = j.document_id ORDER BY 1, 2"
+    )
+    with new_role(db, "") as mallory:
+        db.execute("SELECT graphrag.grant_corpus(%s, %s, 'write')", [own, mallory])
+        db.execute(f"GRANT SET ON PARAMETER session_replication_role TO {mallory}".encode())
+        with acting_as(db, mallory) as session:
+            session.execute("CREATE TEMP TABLE jobs (id int); CREATE TEMP TABLE bait (LIKE graphrag.documents)")
+            session.execute("SET session_replication_role = replica; SET search_path = pg_temp, graphrag")
+            insert = "INSERT INTO graphrag.documents (corpus, source_key, content) VALUES (%s, %s, 'x')"
+            denied(session, insert, protected, "b")
+            for statement in ("UPDATE graphrag.documents SET content = 'x'", "DELETE FROM graphrag.documents"):
+                assert session.execute(statement.encode()).rowcount == 0
+            session.execute(insert.encode(), [own, "a"])
+            session.execute("RESET session_replication_role; RESET search_path")
+            for trigger in ("_documents_applied", "_documents_replicated"):
+                denied(
+                    session, f"CREATE TRIGGER t AFTER INSERT ON bait FOR EACH ROW EXECUTE FUNCTION graphrag.{trigger}()"
+                )
+            for statement in ("INSERT INTO graphrag.jobs (kind) VALUES ('index')", "DELETE FROM graphrag.jobs"):
+                denied(session, statement)
+            assert rows(session, "SELECT FROM pg_temp.jobs") == []
+        db.execute(f"REVOKE SET ON PARAMETER session_replication_role FROM {mallory}".encode())
+    assert rows(db, queued) == [("a", "index")]
+    work(db)
+    assert statuses(db, own) == {"a": "indexed"}
+    assert statuses(db, protected) == {"secret": "indexed"}

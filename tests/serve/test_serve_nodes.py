@@ -36,18 +36,22 @@ def two(shared_cluster: Cluster | Server) -> Iterator[dict[str, Node]]:
 @pytest.fixture(scope="module")
 def tenant(two: dict[str, Node]) -> Iterator[str]:
     """A member of both databases, who was given stories where it is; and one who was given nothing."""
-    with psycopg.connect(two["b"].url, autocommit=True) as owner, new_role(owner) as given, new_role(owner) as stranger:
+    with (
+        psycopg.connect(two["b"].url, autocommit=True) as owner,
+        new_role(owner) as reader,
+        new_role(owner) as stranger,
+    ):
         for node in two.values():
-            node.execute(f"GRANT graphrag_member TO {given}, {stranger}")
-        owner.execute("SELECT graphrag.grant_corpus('stories', %s)", [given])
-        yield f"{given} {stranger}"
-        owner.execute("SELECT graphrag.revoke_corpus('stories', %s)", [given])
+            node.execute(f"GRANT graphrag_member TO {reader}, {stranger}")
+        owner.execute("SELECT graphrag.grant_corpus('stories', %s)", [reader])
+        yield f"{reader} {stranger}"
+        owner.execute("SELECT graphrag.revoke_corpus('stories', %s)", [reader])
 
 
 @pytest.fixture(scope="module")
 def server(two: dict[str, Node], tenant: str) -> Iterator[Serving]:
-    given, stranger = tenant.split()
-    who = callers({"of-tenant": Caller("tenant", given), "of-stranger": Caller("stranger", stranger)})
+    reader, stranger = tenant.split()
+    who = callers({"of-tenant": Caller("tenant", reader), "of-stranger": Caller("stranger", stranger)})
     with serving(two["a"].url, who, corpus="sea") as server:
         yield server
 
@@ -133,10 +137,10 @@ def test_a_corpus_that_moves_is_found_again(server: Serving, two: dict[str, Node
 def test_a_name_of_the_first_database_is_asked_there_whoever_lists_another(
     server: Serving, two: dict[str, Node], tenant: str
 ) -> None:
-    given = tenant.split()[0]
+    reader = tenant.split()[0]
     fill(two["a"], "twice", SEA)
     fill(two["b"], "twice", STORIES)
-    two["b"].execute("SELECT graphrag.grant_corpus('twice', %s)", given)
+    two["b"].execute("SELECT graphrag.grant_corpus('twice', %s)", reader)
     try:
         # He sees that of b alone.
         with server.client("of-tenant") as http:
@@ -145,6 +149,6 @@ def test_a_name_of_the_first_database_is_asked_there_whoever_lists_another(
             reply = http.get("/api/documents", params={"corpus": "twice"})
             assert reply.json()["total"] == len(SEA)
     finally:
-        two["b"].execute("SELECT graphrag.revoke_corpus('twice', %s)", given)
+        two["b"].execute("SELECT graphrag.revoke_corpus('twice', %s)", reader)
         for node in two.values():
             node.execute("SELECT graphrag.drop_corpus('twice')")

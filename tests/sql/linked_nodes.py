@@ -20,10 +20,10 @@ def add_server(db: Database, node: str, url: str, **options: str) -> None:
     host, port, database = str(parts.hostname), str(parts.port or 5432), parts.path.lstrip("/")
     db.execute("CREATE EXTENSION IF NOT EXISTS postgres_fdw")
     db.execute("SELECT graphrag.add_node(%s, %s)", [node, f"postgresql://{host}:{port}/{database}"])
-    given = {"host": host, "port": port, "dbname": database, **options}
+    address = {"host": host, "port": port, "dbname": database, **options}
     db.execute(
         sql.SQL("CREATE SERVER {} FOREIGN DATA WRAPPER postgres_fdw OPTIONS ({})").format(
-            sql.Identifier(node), _options(given)
+            sql.Identifier(node), _options(address)
         )
     )
 

@@ -49,7 +49,7 @@ def three(shared_cluster: Cluster | Server) -> Iterator[dict[str, Node]]:
         yield three | alone
 
 
-def found(hits: list[SearchResult]) -> list[SearchResult]:
+def rows_without_ids(hits: list[SearchResult]) -> list[SearchResult]:
     """Rows without numbers, which are each database's own."""
     return [replace(hit, chunk_id=0, document_id=0, explain=_without_ids(hit.explain)) for hit in hits]
 
@@ -62,7 +62,7 @@ def _without_ids(value: Any) -> Any:
 
 def test_a_client_goes_where_its_corpus_is(three: dict[str, Node]) -> None:
     with GraphRAG(three["b"].url, "stories") as there, GraphRAG(three["a"].url, "stories") as rag:
-        assert found(rag.search(QUESTION)) == found(there.search(QUESTION)) != []
+        assert rows_without_ids(rag.search(QUESTION)) == rows_without_ids(there.search(QUESTION)) != []
         assert rag.progress().documents == len(STORIES)
         assert rag.get("ada") == there.get("ada") != []
         assert "".join(rag.ask_stream(QUESTION))
@@ -245,9 +245,11 @@ def test_several_corpora_of_several_nodes_are_as_those_of_one_database(
             {"top_k": 4, "offset": 1, "min_relevance": 0.3},
             {"filter": {"none": 1}},
         ):
-            wanted = found(alone.search(QUESTION, corpora=corpora, mode=mode, **arguments))
-            assert found(rag.search(QUESTION, corpora=corpora, mode=mode, **arguments)) == wanted, arguments
-            assert found(asyncio.run(by_tasks(three["a"].url, **arguments))) == wanted, arguments
+            expected = rows_without_ids(alone.search(QUESTION, corpora=corpora, mode=mode, **arguments))
+            assert rows_without_ids(rag.search(QUESTION, corpora=corpora, mode=mode, **arguments)) == expected, (
+                arguments
+            )
+            assert rows_without_ids(asyncio.run(by_tasks(three["a"].url, **arguments))) == expected, arguments
 
 
 def test_what_the_caller_gave_is_wrong_wherever_the_corpora_are(three: dict[str, Node]) -> None:
@@ -286,7 +288,7 @@ def test_a_node_that_does_not_answer_is_named_and_the_others_answer(three: dict[
                 by_threads = rag.search(QUESTION, corpora=names, node_timeout=SECONDS)
                 assert time.monotonic() - begin < SECONDS + 3
                 # And again, though the first call may be under way still.
-                assert found(rag.search(QUESTION, corpora=names, node_timeout=2.0)) != []
+                assert rows_without_ids(rag.search(QUESTION, corpora=names, node_timeout=2.0)) != []
             unanswered = by_threads[0].explain["unanswered"]
             if names == ["*"]:
                 assert 'node "silent" did not answer' in unanswered["*"]
@@ -295,7 +297,9 @@ def test_a_node_that_does_not_answer_is_named_and_the_others_answer(three: dict[
                 assert unanswered["far"] == 'node "silent" did not answer: it took longer than 6 s'
                 assert unanswered["gone"].startswith('node "down" did not answer: connection failed')
             assert "stories" in {hit.corpus for hit in by_threads}
-            assert found(asyncio.run(by_tasks(corpora=names, node_timeout=SECONDS))) == found(by_threads)
+            assert rows_without_ids(asyncio.run(by_tasks(corpora=names, node_timeout=SECONDS))) == rows_without_ids(
+                by_threads
+            )
             with GraphRAG(three["a"].url) as rag:
                 with pytest.raises(psycopg.OperationalError):
                     rag.search(QUESTION, corpora=["gone"], node_timeout=SECONDS)
@@ -338,8 +342,8 @@ def test_rights_are_those_of_the_node(three: dict[str, Node]) -> None:
         for node in three.values():
             with psycopg.connect(node.url, autocommit=True) as connection:
                 connection.execute(f"GRANT graphrag_member TO {role}".encode())
-        given = conninfo_to_dict(three["a"].url)
-        url = f"postgresql://{role}:its%20own@{given['host']}:{given['port']}/{given['dbname']}"
+        parts = conninfo_to_dict(three["a"].url)
+        url = f"postgresql://{role}:its%20own@{parts['host']}:{parts['port']}/{parts['dbname']}"
         with GraphRAG(url, "stories") as rag:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 rag.search(QUESTION)
@@ -386,11 +390,11 @@ def test_no_password_goes_to_another_port(three: dict[str, Node], tmp_path: Path
         three["a"].execute("SELECT graphrag.add_node('thief', %s)", f"postgresql://127.0.0.1:{port}/app")
         place(three, "stolen", "thief", "a")
         try:
-            given = conninfo_to_dict(three["a"].url)
+            parts = conninfo_to_dict(three["a"].url)
             password_file = tmp_path / "pgpass"
             password_file.write_text(f"127.0.0.1:{port}:*:{role}:meant-for-the-thief\n")
             password_file.chmod(0o600)
-            host = f"{given['host']}:{given['port']}/{given['dbname']}"
+            host = f"{parts['host']}:{parts['port']}/{parts['dbname']}"
             for url, variables in (
                 (f"postgresql://{role}:{SECRET}@{host}", {}),
                 (f"postgresql://{role}@{host}", {"PGPASSWORD": SECRET}),
@@ -415,7 +419,7 @@ def test_no_password_goes_to_another_port(three: dict[str, Node], tmp_path: Path
 
 
 def test_how_a_client_connects_to_a_node(three: dict[str, Node]) -> None:
-    given = conninfo_to_dict(three["a"].url)
+    parts = conninfo_to_dict(three["a"].url)
     with psycopg.connect(
         f"{three['a'].url}?sslmode=disable&application_name=mine&options=-csearch_path%3D"
     ) as connection:
@@ -425,24 +429,24 @@ def test_how_a_client_connects_to_a_node(three: dict[str, Node]) -> None:
 
         same = parameters(three["b"].place)
         assert (same["password"], same["user"], same["dbname"]) == (
-            given["password"],
-            given["user"],
+            parts["password"],
+            parts["user"],
             conninfo_to_dict(three["b"].place)["dbname"],
         )
         other = parameters("postgresql://b.example/app")
         assert (other["host"], other["port"], other["dbname"]) == ("b.example", "5432", "app")
-        assert (other["user"], other["password"], other["hostaddr"]) == (given["user"], "", "")
-        for found_parameters in (same, other):
-            assert (found_parameters["sslmode"], found_parameters["application_name"]) == ("disable", "mine")
-            assert found_parameters["options"] == "-csearch_path="
+        assert (other["user"], other["password"], other["hostaddr"]) == (parts["user"], "", "")
+        for of_url in (same, other):
+            assert (of_url["sslmode"], of_url["application_name"]) == ("disable", "mine")
+            assert of_url["options"] == "-csearch_path="
         # One of several hosts is another's.
-        assert parameters(f"postgresql://{given['host']}:{given['port']},evil.example:5432/app")["password"] == ""
+        assert parameters(f"postgresql://{parts['host']}:{parts['port']},evil.example:5432/app")["password"] == ""
         for url in (
-            f"postgresql://evil@{given['host']}:{given['port']}/app",
-            f"postgresql://{given['host']}:{given['port']}/app?hostaddr=10.0.0.1",
-            f"postgresql://{given['host']}:{given['port']}/app?passfile=/tmp/x",
-            f"postgresql://{given['host']}:{given['port']}/app?sslmode=disable",
-            f"postgresql://{given['host']}:{given['port']}/app?service=x",
+            f"postgresql://evil@{parts['host']}:{parts['port']}/app",
+            f"postgresql://{parts['host']}:{parts['port']}/app?hostaddr=10.0.0.1",
+            f"postgresql://{parts['host']}:{parts['port']}/app?passfile=/tmp/x",
+            f"postgresql://{parts['host']}:{parts['port']}/app?sslmode=disable",
+            f"postgresql://{parts['host']}:{parts['port']}/app?service=x",
             "service=x",
             "host=b.example",
             "",

@@ -53,6 +53,7 @@ def psql(root: Path, statements: str) -> str:
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Debian that has nothing of PostgreSQL."""
+    # Where ./test works with bubblewrap or Docker: a chroot needs root.
     if os.getuid() != 0 or not shutil.which("mmdebstrap"):
         pytest.skip("a fresh Debian needs root and mmdebstrap")
     root = tmp_path_factory.mktemp("debian") / "root"

@@ -327,23 +327,23 @@ def test_two_moves_at_a_time_never_open_two_databases(
 
         def opened() -> set[str]:
             urls = {"source": db.url, **targets}
-            found = "SELECT 1 FROM graphrag.corpora WHERE name = 'stories' AND move IS NULL"
-            return {name for name, url in urls.items() if psycopg.connect(url).execute(found).fetchone()}
+            is_open = "SELECT 1 FROM graphrag.corpora WHERE name = 'stories' AND move IS NULL"
+            return {name for name, url in urls.items() if psycopg.connect(url).execute(is_open).fetchone()}
 
         # Another ends first, to another target.
-        said: list[int] = []
+        statuses: list[int] = []
         with monkeypatch.context() as patched:
-            in_round(patched, 1, lambda: patched.undo() or said.append(move(db.url, third)))
+            in_round(patched, 1, lambda: patched.undo() or statuses.append(move(db.url, third)))
             assert move(db.url, beside) == 1
-        assert (said, opened()) == ([0], {"third"})
+        assert (statuses, opened()) == ([0], {"third"})
         assert move(db.url, third, "--undo") == 0
         assert opened() == {"source"}
         assert move(db.url, beside, "--undo") == 0
         # Taken back before the last round, which finds that it is.
         with monkeypatch.context() as patched:
-            in_round(patched, 2, lambda: said.append(move(db.url, beside, "--undo")))
+            in_round(patched, 2, lambda: statuses.append(move(db.url, beside, "--undo")))
             assert move(db.url, beside) == 1
-        assert (said.pop(), opened()) == (0, {"source"})
+        assert (statuses.pop(), opened()) == (0, {"source"})
         # Taken back while the target is opened: it waits, and sees that it is.
         with monkeypatch.context() as patched, ThreadPoolExecutor(1) as thread:
             open_again, others = access.open_again, []
@@ -651,15 +651,15 @@ def test_health_names_a_corpus_whose_move_has_not_ended(
             "UPDATE graphrag.corpora SET move = move || pg_catalog.jsonb_build_object('since', now() - interval '2 minutes')"
             " WHERE name = 'stories'"
         )
-        found.extend(
+        while_frozen.extend(
             db.execute("SELECT severity, detail FROM graphrag.health() WHERE subject = 'corpus \"stories\"'").fetchall()
         )
         raise GraphRAGError("died")
 
-    found: list[Any] = []
+    while_frozen: list[Any] = []
     in_round(monkeypatch, 2, die)
     assert move(db.url, beside) == 1
-    assert [severity for severity, detail in found if "has been moving to" in detail] == ["error"]
+    assert [severity for severity, detail in while_frozen if "has been moving to" in detail] == ["error"]
     monkeypatch.undo()
     assert not [row for row in db.execute("SELECT detail FROM graphrag.health()").fetchall() if "moving" in row[0]]
     assert move(db.url, beside) == 0
@@ -669,8 +669,8 @@ def test_health_names_a_corpus_whose_move_has_not_ended(
         "SELECT count(*) FROM graphrag.jobs j JOIN graphrag.corpora c ON c.id = j.corpus_id WHERE c.name = 'stories'"
     )
     assert value(db, of_stories) > 0
-    found = db.execute("SELECT subject, detail FROM graphrag.health()").fetchall()
-    assert [row for row in found if "stories" in row[0] or "are due" in row[1]] == []
+    findings = db.execute("SELECT subject, detail FROM graphrag.health()").fetchall()
+    assert [row for row in findings if "stories" in row[0] or "are due" in row[1]] == []
 
 
 def test_clients_follow_a_corpus_that_moves_between_nodes(shared_cluster: Cluster | Server) -> None:
@@ -686,10 +686,10 @@ def test_clients_follow_a_corpus_that_moves_between_nodes(shared_cluster: Cluste
                 assert move(nodes["a"].url, nodes["b"].url, *["--undo"] * back) == 0
                 for call in ("'stories'", "corpora => '{stories}'", "corpora => '{*}'"):
                     with Database.open(nodes["a"].url) as session:
-                        found = session.execute(
+                        hits = session.execute(
                             f"SELECT s.content FROM graphrag.search('{QUESTION}', {call}) s".encode()
                         )
-                        assert [content for (content,) in found] == before
+                        assert [content for (content,) in hits] == before
                 for rag in (here, there):
                     assert [row.content for row in rag.search(QUESTION)] == before
                 for node in nodes.values():

@@ -38,11 +38,11 @@ def reached(name):
         print("reached", flush=True)
         sys.stdin.readline()
 
-def before(owner, name, said, table=None):
+def before(owner, name, point_of, table=None):
     former = getattr(owner, name)
     def later(*arguments, **options):
         if table is None or arguments[1] == table:
-            reached(said())
+            reached(point_of())
         return former(*arguments, **options)
     setattr(owner, name, later)
 
@@ -224,8 +224,8 @@ def test_a_session_that_ends_in_a_round_leaves_what_was_there_and_the_command_go
         (mark,) = db.execute("SELECT move ->> 'state' FROM graphrag.corpora WHERE name = %s", [corpus]).fetchone() or ()
         assert mark == (None if round_number == 2 else "moving")
         with psycopg.connect(target) as connection:
-            found = connection.execute("SELECT move ->> 'state' FROM graphrag.corpora").fetchall()
-            assert found == [("arriving",)]
+            states = connection.execute("SELECT move ->> 'state' FROM graphrag.corpora").fetchall()
+            assert states == [("arriving",)]
         assert cli.main(command) == 0
         with GraphRAG(target, corpus) as rag:
             rag.process_jobs()
@@ -265,9 +265,9 @@ def test_nothing_is_lost_whoever_dies_at_whatever_point(cluster: Callable[..., C
                 dying.start()
             rest, _ = process.communicate("\n", timeout=120)
             # Died before it was there, or after: the same command goes on.
-            repeated = [move("", here, there)]
-            said = [repeated[0].communicate(timeout=300)[0]]
-            assert repeated[0].returncode == 0, (point, lines, rest, said)
+            repeated = move("", here, there)
+            printed = repeated.communicate(timeout=300)[0]
+            assert repeated.returncode == 0, (point, lines, rest, printed)
             with Database.open(there) as db, Database.open(here) as former:
                 assert former.execute("SELECT move ->> 'state' FROM graphrag.corpora").fetchall() == [("moved",)]
                 assert db.execute("SELECT move FROM graphrag.corpora").fetchall() == [(None,)]

@@ -161,8 +161,15 @@ def test_members_are_told_where_a_corpus_is_that_they_name_and_no_other_names(ca
         assert refused(session, ASKING["search"]).message_detail == URL
         assert rows(session, "SELECT name, url FROM graphrag.nodes") == [("b", URL)]
         denied(session, "SELECT corpus FROM graphrag.placements")
-        diag = refused(session, "SELECT * FROM graphrag.search('who', 'ther')")
-        assert "there" not in f"{diag.message_primary} {diag.message_detail} {diag.message_hint}"
+        for guess in ("ther", "%", "ther_", "THERE", "there' OR 'a' = 'a", "", None):
+            assert rows(session, "SELECT * FROM graphrag._placed(%s)", guess) == [(None, None)]
+            diag = refused(session, "SELECT * FROM graphrag.search('who', %s)", guess)
+            assert "there" not in f"{diag.message_primary} {diag.message_detail} {diag.message_hint}".replace(
+                str(guess), ""
+            )
+        # What a session says of itself hides a corpus from that session alone.
+        session.execute("SET graphrag.node = 'b'")
+        assert rows(session, "SELECT * FROM graphrag._placed('there')") == [(None, None)]
         for call in ("add_node('c', 'postgresql://c/d')", "drop_node('b')", "place_corpus('there', NULL)"):
             denied(session, f"SELECT graphrag.{call}")
     with new_role(catalogue) as outsider, acting_as(catalogue, outsider) as session:
@@ -174,12 +181,17 @@ def test_a_grant_of_the_functions_makes_nobody_the_owner(catalogue: Database) ->
     with new_role(catalogue, "IN ROLE graphrag_member") as mallory, catalogue.transaction(force_rollback=True):
         for signature in ("add_node(text, text)", "drop_node(text)", "place_corpus(text, text)"):
             catalogue.execute(f"GRANT EXECUTE ON FUNCTION graphrag.{signature} TO {mallory}".encode())
-        catalogue.execute(f"GRANT ALL ON graphrag.nodes, graphrag.placements TO {mallory}".encode())
-        catalogue.execute(f"SET LOCAL ROLE {mallory}".encode())
-        for call in (
-            "add_node('b', 'postgresql://mallory.example/app')",
-            "drop_node('b')",
-            "place_corpus('there', NULL)",
-        ):
-            with catalogue.transaction(force_rollback=True):
-                denied(catalogue, f"SELECT graphrag.{call}")
+        for tables in ("", f"GRANT ALL ON graphrag.nodes, graphrag.placements TO {mallory}"):
+            if tables:
+                catalogue.execute(tables.encode())
+            catalogue.execute(f"SET LOCAL ROLE {mallory}".encode())
+            for call in (
+                "add_node('b', 'postgresql://mallory.example/app')",
+                "drop_node('b')",
+                "drop_node('none')",
+                "place_corpus('there', 'b')",
+                "place_corpus('there', NULL)",
+            ):
+                with catalogue.transaction(force_rollback=True):
+                    denied(catalogue, f"SELECT graphrag.{call}")
+            catalogue.execute("RESET ROLE")

@@ -74,11 +74,11 @@ def test_several_are_merged_as_in_one_database(
 ) -> None:
     expected = merged(there, [HERE, THERE], query, **arguments)
     for corpora in ([HERE, THERE], ["*"], ["*", THERE]):
-        found = merged(module_db, corpora, query, **arguments)
-        own = [{name: row[name] for name in ("rank", "corpus", "source_key", "content")} for row in found]
+        hits = merged(module_db, corpora, query, **arguments)
+        own = [{name: row[name] for name in ("rank", "corpus", "source_key", "content")} for row in hits]
         assert own == [{name: row[name] for name in own[0]} for row in expected]
         # Numbers of rows are each database's own.
-        assert [row for row in found if row["corpus"] == THERE] == [row for row in expected if row["corpus"] == THERE]
+        assert [row for row in hits if row["corpus"] == THERE] == [row for row in expected if row["corpus"] == THERE]
     assert {row["corpus"] for row in expected} == {HERE, THERE} or arguments
 
 
@@ -94,18 +94,18 @@ def test_an_error_of_the_node_names_it(module_db: Database, there: Database) -> 
         ("search('x', %s, top_k => 3, options => '{\"rrf_k\": \"x\"}')", "22023"),
     ):
         at_node, here = (refused(db, f"SELECT * FROM graphrag.{call}", THERE) for db in (there, module_db))
-        said = str(here.message_primary).removeprefix("graphrag: ")
+        message = str(here.message_primary).removeprefix("graphrag: ")
         assert (here.sqlstate, here.message_hint) == (sqlstate, at_node.message_hint)
-        assert said == 'node "b": ' + str(at_node.message_primary).removeprefix("graphrag: ")
+        assert message == 'node "b": ' + str(at_node.message_primary).removeprefix("graphrag: ")
 
 
 def test_what_one_node_lacks_is_its_fault_among_several(module_db: Database, there: Database) -> None:
     module_db.execute("SELECT graphrag.place_corpus('gone', 'b')")
     warnings = notices_of(module_db)
-    found = merged(module_db, [HERE, THERE, "gone"])
-    assert places(found) == places(merged(module_db, [HERE, THERE]))
-    assert list(found[0]["explain"]["unanswered"]) == ["gone"]
-    assert found[0]["explain"]["unanswered"]["gone"] == 'node "b": corpus "gone" does not exist'
+    hits = merged(module_db, [HERE, THERE, "gone"])
+    assert places(hits) == places(merged(module_db, [HERE, THERE]))
+    assert list(hits[0]["explain"]["unanswered"]) == ["gone"]
+    assert hits[0]["explain"]["unanswered"]["gone"] == 'node "b": corpus "gone" does not exist'
     assert any('corpus "gone" did not answer: node "b"' in text for text in warnings)
     diag = refused(module_db, "SELECT * FROM graphrag.search('x', 'gone')")
     assert (diag.sqlstate, 'node "b"' in str(diag.message_primary)) == ("42704", True)
@@ -122,9 +122,9 @@ def test_a_node_that_is_down_is_said(module_db: Database, there: Database) -> No
         assert (diag.sqlstate, str(diag.message_primary)) == ("08001", 'graphrag: node "down": it cannot be reached')
         assert diag.message_hint and "refused" in str(diag.message_detail)
         for corpora, named in (([HERE, THERE, "far"], "far"), (["*"], '* at node "down"')):
-            found = merged(module_db, corpora)
-            assert places(found) == places(merged(module_db, [HERE, THERE]))
-            assert found[0]["explain"]["unanswered"] == {named: 'node "down": it cannot be reached'}
+            hits = merged(module_db, corpora)
+            assert places(hits) == places(merged(module_db, [HERE, THERE]))
+            assert hits[0]["explain"]["unanswered"] == {named: 'node "down": it cannot be reached'}
         alone = refused(module_db, "SELECT * FROM graphrag.search('x', corpora => '{far}')")
         assert (alone.sqlstate, 'corpus "far" did not answer' in str(alone.message_primary)) == ("08001", True)
     finally:
@@ -153,17 +153,17 @@ def test_what_lacks_before_a_node_can_be_asked_is_said(module_db: Database, ther
                 assert (diag.sqlstate, diag.message_detail) == ("42704", "postgresql://c.example/app")
             return str(diag.message_hint)
 
-        assert 'CREATE SERVER "c"' in missing()
+        assert "CREATE SERVER c" in missing()
         module_db.execute("CREATE SERVER c FOREIGN DATA WRAPPER postgres_fdw")
-        assert f'GRANT USAGE ON FOREIGN SERVER "c" TO "{reader}"' in missing()
+        assert f"GRANT USAGE ON FOREIGN SERVER c TO {reader}" in missing()
         module_db.execute(f"GRANT USAGE ON FOREIGN SERVER c TO {reader}".encode())
         assert "ADD host" in missing()
         module_db.execute("ALTER SERVER c OPTIONS (ADD host '127.0.0.1')")
-        assert f'CREATE USER MAPPING FOR "{reader}"' in missing()
+        assert f"CREATE USER MAPPING FOR {reader}" in missing()
         # One for all is not his own.
         module_db.execute("CREATE USER MAPPING FOR public SERVER c OPTIONS (user 'postgres', password 'x')")
         module_db.execute(f"CREATE USER MAPPING FOR {owner} SERVER c OPTIONS (user 'postgres', password 'x')".encode())
-        assert f'CREATE USER MAPPING FOR "{reader}"' in missing()
+        assert f"CREATE USER MAPPING FOR {reader}" in missing()
         session.execute(
             f"CREATE USER MAPPING FOR {reader} SERVER c OPTIONS (user '{reader}', password '{password}')".encode()
         )
@@ -207,10 +207,10 @@ def test_a_node_asks_no_third_one(module_db: Database, there: Database) -> None:
 
 def test_a_client_that_asks_the_nodes_itself_gets_each_row_once(module_db: Database, there: Database) -> None:
     with GraphRAG(module_db.url) as rag:
-        found = rag.search(ENGINE, corpora=["*"])
-        assert [(row.corpus, row.source_key) for row in found] == places(merged(module_db, ["*"], ENGINE))
+        hits = rag.search(ENGINE, corpora=["*"])
+        assert [(row.corpus, row.source_key) for row in hits] == places(merged(module_db, ["*"], ENGINE))
         # The node has one of that name, too.
-        assert {name for row in found for name in row.explain.get("unanswered", {})} == {HERE}
+        assert {name for row in hits for name in row.explain.get("unanswered", {})} == {HERE}
 
 
 def test_a_search_may_stay_here(module_db: Database, there: Database) -> None:
@@ -232,9 +232,9 @@ def test_warnings_of_the_node_are_passed_on(module_db: Database, there: Database
     put(there, "empty", "a", "Ada.")
     module_db.execute("SELECT graphrag.place_corpus('empty', 'b')")
     with Database.open(module_db.url) as session:
-        told = notices_of(session)
+        notices = notices_of(session)
         assert search(session, "Ada", "empty") == []
-        assert any(text.startswith('node "b": no document of corpus "empty" is indexed yet') for text in told)
+        assert any(text.startswith('node "b": no document of corpus "empty" is indexed yet') for text in notices)
     there.execute("SELECT graphrag.drop_corpus('empty')")
     module_db.execute("SELECT graphrag.place_corpus('empty', NULL)")
 

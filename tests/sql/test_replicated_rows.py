@@ -360,9 +360,9 @@ class Pair:
 
 @pytest.fixture
 def pair(cluster: Callable[..., Cluster]) -> Iterator[Pair]:
-    made = Pair(cluster({"wal_level": "logical"}))
-    yield made
-    made.close()
+    both_ends = Pair(cluster({"wal_level": "logical"}))
+    yield both_ends
+    both_ends.close()
 
 
 def contents(db: Database, key: str = "") -> dict[str, Any]:

@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from pg_graphrag.beside import cli
 from pg_graphrag.beside.cli import subscribe
+from pg_graphrag.beside.subscribing.plan import SECRET_COLUMN
 from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import Cluster, Database
@@ -74,8 +76,8 @@ def ends_of(publisher: Cluster, node: Cluster) -> Iterator[Ends]:
 def ends(cluster: Callable[..., Cluster]) -> Iterator[Ends]:
     """Two databases of one cluster, the publisher's without anything of ours."""
     own_cluster = cluster({"wal_level": "logical"})
-    with ends_of(own_cluster, own_cluster) as made:
-        yield made
+    with ends_of(own_cluster, own_cluster) as both_ends:
+        yield both_ends
 
 
 def test_subscribe_sets_both_ends_up_prints_it_and_undoes_it(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +160,7 @@ def test_ddl_of_the_publisher_is_said_and_subscribe_makes_what_is_missing(
     publisher.execute(
         "ALTER TABLE shop.articles ADD COLUMN lead text; INSERT INTO shop.articles (body, lead) VALUES ('Leads', 'New')"
     )
-    wait_for(lambda: [found[0] for found in rows(node, HEALTH)] == ["error"], "health() to say so")
+    wait_for(lambda: [severity for severity, _, _ in rows(node, HEALTH)] == ["error"], "health() to say so")
     ((_, detail, hint),) = rows(node, HEALTH)
     assert "has no worker that comes through" in detail
     assert "pg-graphrag subscribe --dry-run" in hint
@@ -175,18 +177,25 @@ def test_ddl_of_the_publisher_is_said_and_subscribe_makes_what_is_missing(
     wait_for(lambda: rows(node, HEALTH) == [], "health() to be content")
     # A table that is renamed there.
     publisher.execute("ALTER TABLE shop.articles RENAME TO posts; INSERT INTO shop.posts (body) VALUES ('Renamed')")
-    wait_for(lambda: [found[0] for found in rows(node, HEALTH)] == ["error"], "health() to say so")
+    wait_for(lambda: [severity for severity, _, _ in rows(node, HEALTH)] == ["error"], "health() to say so")
     ends.subscribe("--tables", "shop.posts", "--dry-run")
     assert "shop.articles of this node is no longer published" in capsys.readouterr().out
     node.execute("ALTER TABLE shop.articles RENAME TO posts")
     ends.caught_up("shop.posts", "id, body")
     assert ends.texts()["articles/23"] == "Renamed"
     node.execute("ALTER SUBSCRIPTION graphrag DISABLE")
-    assert [found[0] for found in rows(node, HEALTH)] == ["error"]
+    assert [severity for severity, _, _ in rows(node, HEALTH)] == ["error"]
     node.execute("GRANT pg_monitor TO reader; SET ROLE reader")
-    assert [found[0] for found in rows(node, HEALTH)] == ["error"]
+    assert [severity for severity, _, _ in rows(node, HEALTH)] == ["error"]
     node.execute("RESET ROLE; ALTER SUBSCRIPTION graphrag ENABLE")
 
+
+# What a publisher may do that is not trusted.
+QUOTES_ANOTHER_STATEMENT = (
+    "CREATE OR REPLACE FUNCTION pg_catalog.quote_ident(text) RETURNS text LANGUAGE sql IMMUTABLE STRICT"
+    " AS $$SELECT $1 || '; CREATE TABLE public.planted (); --'$$"
+)
+ODD = '"O""Neill; x"'
 
 # What the publisher's owner (or, after RESET ROLE, a superuser) does, and undoes; the table, and what is said.
 REFUSED = [
@@ -228,6 +237,28 @@ def test_subscribe_refuses_what_cannot_be_published_and_changes_nothing(
         assert value(ends.publisher, "SELECT count(*) FROM pg_publication") == 0
         assert rows(ends.node, "SELECT FROM pg_namespace WHERE nspname = 'shop'") == []
         ends.publisher.execute(f"SET ROLE owner; {restore}; RESET ROLE".encode())
+
+
+def test_what_hints_say_of_rights_can_be_run_whatever_the_roles_name(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    role = 'O"Neill; x'
+    ends.publisher.execute(QUOTES_ANOTHER_STATEMENT)
+    ends.publisher.execute(f"CREATE ROLE {ODD} LOGIN PASSWORD 'sesame' IN ROLE owner".encode())
+    refused = make_conninfo(ends.source, user=role)
+    assert cli.main(["subscribe", "--url", ends.node.url, "--from", refused, "--tables", "shop.articles"]) == 1
+    statements = re.findall(r"ALTER ROLE .+ REPLICATION;", capsys.readouterr().err)
+    assert statements == [f"ALTER ROLE {ODD} REPLICATION;"]
+    ends.publisher.execute(statements[0].encode())
+    assert value(ends.publisher, "SELECT rolreplication FROM pg_roles WHERE rolname = %s", role)
+    node = make_conninfo(ends.node.url, user=role, password="sesame")
+    assert cli.main(["subscribe", "--url", node, "--from", ends.source, "--tables", "shop.articles"]) == 1
+    statements = re.findall(r"GRANT .+;", capsys.readouterr().err)
+    assert len(statements) == 1
+    ends.node.execute(statements[0].encode())
+    for says in ("pg_has_role(%s, 'pg_create_subscription', 'USAGE')", "has_database_privilege(%s, 'node', 'CREATE')"):
+        assert value(ends.node, f"SELECT {says}", role)
+    ends.node.execute(f"DROP OWNED BY {ODD}; DROP ROLE {ODD}".encode())
 
 
 def test_a_slot_that_is_there_is_taken_where_that_is_said(ends: Ends, capsys: pytest.CaptureFixture[str]) -> None:
@@ -303,10 +334,7 @@ def test_any_name_any_key_and_homonyms_are_taken(ends: Ends) -> None:
     """A publisher that quotes what is another statement runs none at the node, and a type that becomes longer stops nothing."""
     publisher, node = ends.publisher, ends.node
     publisher.execute(NAMES.encode())
-    publisher.execute(
-        "CREATE OR REPLACE FUNCTION pg_catalog.quote_ident(text) RETURNS text LANGUAGE sql IMMUTABLE STRICT"
-        " AS $$SELECT $1 || '; CREATE TABLE public.planted (); --'$$"
-    )
+    publisher.execute(QUOTES_ANOTHER_STATEMENT)
     ends.subscribe(
         *("--tables", 'shop.articles,blog.articles,blog.codes,blog."a""b; DROP TABLE x%s -- \'c\'"'),
         *("--attach", "--corpus", "100%"),
@@ -339,8 +367,10 @@ def test_what_others_made_stays_and_what_was_interrupted_goes_on(
     with monkeypatch.context() as killed:
         killed.setattr(subscribe, "_take_back", lambda *_: None)
         ends.subscribe(*tables, "--connection", make_conninfo(ends.source, password="wrong"), status=1)
-    made = "SELECT (SELECT count(*) FROM pg_replication_slots) + (SELECT count(*) FROM pg_publication)"
-    assert value(publisher, made) == 2
+    slots_and_publications = (
+        "SELECT (SELECT count(*) FROM pg_replication_slots) + (SELECT count(*) FROM pg_publication)"
+    )
+    assert value(publisher, slots_and_publications) == 2
     ends.subscribe(*tables)
     ends.caught_up("shop.articles", "id, title, body")
     assert value(node, "SELECT has_table_privilege('reader', 'shop.articles', 'SELECT')") is False
@@ -355,7 +385,7 @@ def test_what_others_made_stays_and_what_was_interrupted_goes_on(
         publisher.execute("SELECT pg_create_logical_replication_slot('graphrag_other', 'pgoutput')")
         other.subscribe("--undo")
         assert "stays at the publisher" in capsys.readouterr().out
-        assert value(publisher, made) == 3
+        assert value(publisher, slots_and_publications) == 3
         # Another publisher under the same name.
         ends.source = make_conninfo(ends.source, dbname="other")
         here.execute("GRANT CREATE ON DATABASE other TO owner; CREATE TABLE public.t (a int PRIMARY KEY)")
@@ -380,6 +410,11 @@ def test_what_was_made_is_taken_back_where_a_later_step_fails(ends: Ends, capsys
         == 0
     )
     assert rows(ends.node, "SELECT FROM pg_namespace WHERE nspname = 'shop'") == []
+
+
+def test_columns_are_secret_that_suggest_attachments_leaves_out() -> None:
+    folder = Path(__file__).parents[2] / "sql/04_documents"
+    assert f"~* '({SECRET_COLUMN.pattern})' AS is_secret" in (folder / "070_suggest_attachments.sql").read_text()
 
 
 def test_a_publisher_that_is_not_logical_is_refused(db: Database, capsys: pytest.CaptureFixture[str]) -> None:
@@ -408,7 +443,7 @@ def test_a_plain_server_feeds_a_node(cluster: Callable[..., Cluster], capsys: py
             "articles/2": "After",
         }
         primary.stop()
-        wait_for(lambda: [found[0] for found in rows(ends.node, HEALTH)] == ["error"], "health() to say so")
+        wait_for(lambda: [severity for severity, _, _ in rows(ends.node, HEALTH)] == ["error"], "health() to say so")
         capsys.readouterr()
         ends.subscribe("--undo", status=1)
         assert "pg_drop_replication_slot('graphrag_node')" in capsys.readouterr().err

@@ -58,9 +58,9 @@ def test_one_of_three_is_stopped_and_comes_back(three: dict[str, tuple[Cluster, 
         assert merged(db, ["*"]) == merged(db, NAMES) == whole
     server.stop("fast")
     for corpora, named in ((NAMES, "rockets"), (["*"], '* at node "b"')):
-        found = merged(here, corpora)
-        assert places(found) == [place for place in places(whole) if place[0] != "rockets"]
-        assert found[0]["explain"]["unanswered"] == {named: 'node "b": it cannot be reached'}
+        hits = merged(here, corpora)
+        assert places(hits) == [place for place in places(whole) if place[0] != "rockets"]
+        assert hits[0]["explain"]["unanswered"] == {named: 'node "b": it cannot be reached'}
     diag = refused(here, "SELECT * FROM graphrag.search('x', 'rockets')")
     assert (diag.sqlstate, bool(diag.message_hint)) == ("08001", True)
     server.start()

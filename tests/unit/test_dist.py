@@ -74,9 +74,9 @@ def test_the_wheel_has_the_package_with_what_builds_make_and_nothing_else(dist: 
     here = {
         path.relative_to(PROJECT / "python").as_posix() for path in (PROJECT / "python").rglob("*") if path.is_file()
     }
-    made = {f"pg_graphrag/beside/{name}" for name in ("process/plain/schema.sql", "client/blocking.py")}
+    built = {f"pg_graphrag/beside/{name}" for name in ("process/plain/schema.sql", "client/blocking.py")}
     assert names == {name for name in here if "__pycache__" not in name and ".egg-info" not in name}
-    assert made <= names
+    assert built <= names
     with tarfile.open(dist / f"{NAME}.tar.gz") as sdist:
         inside = {name.removeprefix(f"{NAME}/python/") for name in sdist.getnames()}
     assert names - inside == set()

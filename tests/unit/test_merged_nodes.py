@@ -22,9 +22,9 @@ def rows(relevances: dict[str, list[float]], **explain: Any) -> Results[SearchRe
     """What one database answers."""
     best = {corpus: round(max(shares[:10]), 4) for corpus, shares in relevances.items()}
     return Results(
-        SearchResult(rank, place, place, f"{corpus}/{place}", None, "", 1.0, said | explain, corpus)
+        SearchResult(rank, place, place, f"{corpus}/{place}", None, "", 1.0, scores | explain, corpus)
         for rank, (corpus, place) in enumerate(merged_order(relevances), 1)
-        for said in [
+        for scores in [
             {"relevance": relevances[corpus][place], "corpus_rank": place + 1, "corpus_relevance": best[corpus]}
         ]
     )
@@ -117,15 +117,15 @@ class Shared:
         self._turn, self._own_connection = turn, None
         self.done: list[str] = []
 
+
+class SharedByThreads(Shared):
     def close(self) -> None:
         self.done.append("closed")
 
 
 class SharedByTasks(Shared):
-    """As Shared, on asyncio."""
-
-    async def close(self) -> None:  # type: ignore[override]
-        super().close()
+    async def close(self) -> None:
+        self.done.append("closed")
 
 
 def test_what_is_late_is_not_closed_in_the_midst_of_another_call() -> None:
@@ -152,7 +152,7 @@ def test_what_is_late_is_not_closed_in_the_midst_of_another_call() -> None:
 
 
 def test_what_is_late_in_a_thread_is_not_closed_in_the_midst_of_another_call() -> None:
-    request, client = Request(B, ("docs",)), Shared(threading.RLock())
+    request, client = Request(B, ("docs",)), SharedByThreads(threading.RLock())
     is_late = threading.Event()
 
     def call() -> None:

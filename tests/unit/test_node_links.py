@@ -23,7 +23,8 @@ def link(**of_server: str) -> links.Link:
         query=lambda *_: [
             {
                 "node": "b",
-                "role": "ann",
+                "quoted_node": "b",
+                "quoted_role": "ann",
                 "has_server": True,
                 "is_owners": True,
                 "may_use": True,

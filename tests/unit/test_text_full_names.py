@@ -62,8 +62,8 @@ def test_english(text: str, expected: dict[str, str]) -> None:
     ],
 )
 def test_a_plural_means_the_singular_that_its_document_has(title: str, text: str, called: str, expected: str) -> None:
-    found = [Concept(title, 0, len(title), "NAME"), *concepts(text, "en")]
-    read = [replace(concept, tag="NAME" if concept.name == called else "") for concept in found]
+    untagged = [Concept(title, 0, len(title), "NAME"), *concepts(text, "en")]
+    read = [replace(concept, tag="NAME" if concept.name == called else "") for concept in untagged]
     meant_by_it = {short: full.name for short, full in full_names(read, text, {"en"}, is_read=True).items()}
     assert meant_by_it == ({title.lower(): expected} if expected else {})
     # Without a tagger nobody knows what is a name.

@@ -105,8 +105,8 @@ def search_corpora(
     bounds.keywords(low, "low_level_keywords")
     bounds.keywords(high, "high_level_keywords")
     unnamed = Call("search", text, None, mode, top_k, filter_, low, high, options)
-    wanted = shared_options.offset + limit
-    count = max(wanted, FIRST) if limit else 0
+    last_rank = shared_options.offset + limit
+    count = max(last_rank, FIRST) if limit else 0
     rows: dict[str, list[_Row]] = {}
     relevances: dict[str, list[float]] = {}
     faults: dict[str, _Fault] = {}
@@ -126,7 +126,7 @@ def search_corpora(
             rows[corpus] = answer
             _check_count(rows)
             relevances[corpus] = [row.relevance for row in answer]
-            order = merged_order(relevances)[:wanted]
+            order = merged_order(relevances)[:last_rank]
             # Others that follow only put rows behind. The first say how well a corpus answers.
             places = Counter(name for name, _ in order)
             for name in rows:

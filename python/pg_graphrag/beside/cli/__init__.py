@@ -10,15 +10,18 @@ import psycopg
 
 from pg_graphrag import __version__
 from pg_graphrag.beside.cli.arguments import (
-    MODES,
+    add_filter,
+    add_mode,
+    add_node_timeout,
     add_ocr,
+    add_options,
+    add_providers,
     json_array,
     json_object,
     later,
-    listed,
     names,
     natural,
-    pair,
+    ordered_names,
     positive,
 )
 from pg_graphrag.beside.cli.evaluation import add_commands
@@ -126,12 +129,10 @@ def _parser() -> argparse.ArgumentParser:
         help="search these in place of --corpus, in one list; '*': all that you may read. After the query",
     )
     search.add_argument("--corpus-timeout", type=float, metavar="SECONDS", help="how long each of them may take")
-    search.add_argument("--mode", default="hybrid", help=MODES)
+    add_mode(search)
     search.add_argument("--top-k", type=int, default=10, metavar="N", help="results (default: 10)")
-    search.add_argument("--filter", type=json_object, metavar="JSON", help="only documents that this filter keeps")
-    search.add_argument(
-        "--options", type=json_object, default={}, metavar="JSON", help="search options, such as '{\"rrf_k\": 10}'"
-    )
+    add_filter(search)
+    add_options(search, "search options, such as '{\"rrf_k\": 10}'")
     search.add_argument("--explain", action="store_true", help="also show why each result is there")
     search.add_argument("--json", action="store_true", help="one JSON object a line, whole texts")
     search.set_defaults(run=later("search", "search"))
@@ -144,16 +145,14 @@ def _parser() -> argparse.ArgumentParser:
         comes, then the documents that it cites.""",
     )
     ask.add_argument("question", metavar="QUESTION")
-    ask.add_argument("--mode", default="hybrid", help=MODES)
+    add_mode(ask)
     ask.add_argument("--max-tokens", type=int, metavar="N", help="bound of what the model is given")
-    ask.add_argument("--filter", type=json_object, metavar="JSON", help="only documents that this filter keeps")
+    add_filter(ask)
     ask.add_argument("--history", type=json_array, metavar="JSON", help="conversation so far: [{role, content}, …]")
     ask.add_argument(
         "--response-type", default="multiple paragraphs", metavar="TEXT", help="form of the answer, in words"
     )
-    ask.add_argument(
-        "--options", type=json_object, default={}, metavar="JSON", help="search options, such as '{\"chunk_top_k\": 5}'"
-    )
+    add_options(ask, "search options, such as '{\"chunk_top_k\": 5}'")
     ask.add_argument("--json", action="store_true", help="one JSON object: answer, citations, usage, context")
     ask.add_argument("--estimate", action="store_true", help="print what it would cost, at most, and ask nobody")
     ask.set_defaults(run=later("ask", "ask"))
@@ -233,9 +232,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     nodes.add_argument("action", nargs="?", choices=("show", "sync"), default="show", help="(default: show)")
     nodes.add_argument("--json", action="store_true", help="one JSON object per node")
-    nodes.add_argument(
-        "--timeout", type=float, default=10.0, metavar="SECONDS", help="for each node (default: %(default)g)"
-    )
+    add_node_timeout(nodes)
     nodes.set_defaults(run=later("nodes", "nodes"))
 
     rebalance = commands.add_parser(
@@ -246,9 +243,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     rebalance.add_argument("--dry-run", action="store_true", required=True, help="print the commands")
     rebalance.add_argument("--json", action="store_true", help="one JSON object per move")
-    rebalance.add_argument(
-        "--timeout", type=float, default=10.0, metavar="SECONDS", help="for each node (default: %(default)g)"
-    )
+    add_node_timeout(rebalance)
     rebalance.set_defaults(run=later("nodes", "rebalance"))
 
     install = commands.add_parser(
@@ -273,15 +268,7 @@ def _parser() -> argparse.ArgumentParser:
     copy.add_argument("--corpus", metavar="NAME", help="copy this corpus alone, with its history")
     copy.add_argument("--as", dest="new_name", metavar="NAME", help="name of the corpus in the copy")
     copy.add_argument("--history-as", dest="history_name", metavar="NAME", help="name of its history in the copy")
-    copy.add_argument(
-        "--provider",
-        dest="providers",
-        action="append",
-        default=[],
-        type=pair,
-        metavar="NAME=OTHER",
-        help="have provider OTHER of the copy's database stand for provider NAME; may be given several times",
-    )
+    add_providers(copy)
     copy.set_defaults(run=later("host_command", "copy"))
 
     move = commands.add_parser(
@@ -294,15 +281,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     move.add_argument("name", metavar="CORPUS", help="the corpus; its history moves with it")
     move.add_argument("--to", metavar="URL", required=True, help="the database to move it to")
-    move.add_argument(
-        "--provider",
-        dest="providers",
-        action="append",
-        default=[],
-        type=pair,
-        metavar="NAME=OTHER",
-        help="have provider OTHER of the target stand for provider NAME; may be given several times",
-    )
+    add_providers(move)
     move.add_argument(
         "--pause",
         type=float,
@@ -328,7 +307,7 @@ def _parser() -> argparse.ArgumentParser:
         "--from", dest="publisher", required=True, metavar="PUBLISHER_URL", help="the database that has the tables"
     )
     subscribe.add_argument(
-        "--tables", type=listed, default=[], metavar="LIST", help="its tables, with commas between them"
+        "--tables", type=ordered_names, default=[], metavar="LIST", help="its tables, with commas between them"
     )
     subscribe.add_argument("--name", default="graphrag", help="of publication and subscription (default: graphrag)")
     subscribe.add_argument(

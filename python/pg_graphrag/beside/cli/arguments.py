@@ -62,14 +62,14 @@ def pair(text: str) -> tuple[str, str]:
     return name, other
 
 
-def names(text: str) -> frozenset[str]:
-    """Names between commas."""
-    return frozenset(name for name in (part.strip() for part in text.split(",")) if name)
-
-
-def listed(text: str) -> list[str]:
+def ordered_names(text: str) -> list[str]:
     """Names between commas, in their order."""
     return [name for name in (part.strip() for part in text.split(",")) if name]
+
+
+def names(text: str) -> frozenset[str]:
+    """Names between commas."""
+    return frozenset(ordered_names(text))
 
 
 def later(module: str, function: str, extra: str = "", needs: tuple[str, ...] = ()) -> Callable[..., int]:
@@ -108,3 +108,38 @@ def add_ocr(parser: argparse.ArgumentParser) -> None:
         default="rapidocr",
         help="rapidocr reads Latin, Chinese and Japanese; tesseract, where it is installed, its languages (default: %(default)s)",
     )
+
+
+def add_providers(parser: argparse.ArgumentParser) -> None:
+    """Add --provider to a command that brings a corpus to another database."""
+    parser.add_argument(
+        "--provider",
+        dest="providers",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="NAME=OTHER",
+        help="have provider OTHER of the target database stand for provider NAME; may be given several times",
+    )
+
+
+def add_node_timeout(parser: argparse.ArgumentParser) -> None:
+    """Add --timeout to a command that asks all nodes."""
+    parser.add_argument(
+        "--timeout", type=float, default=10.0, metavar="SECONDS", help="for each node (default: %(default)g)"
+    )
+
+
+def add_mode(parser: argparse.ArgumentParser) -> None:
+    """Add --mode to a command that searches."""
+    parser.add_argument("--mode", default="hybrid", help=MODES)
+
+
+def add_options(parser: argparse.ArgumentParser, about: str) -> None:
+    """Add --options, a JSON object, to a command; `about` says what it may have."""
+    parser.add_argument("--options", type=json_object, default={}, metavar="JSON", help=about)
+
+
+def add_filter(parser: argparse.ArgumentParser) -> None:
+    """Add --filter to a command that searches."""
+    parser.add_argument("--filter", type=json_object, metavar="JSON", help="only documents that this filter keeps")

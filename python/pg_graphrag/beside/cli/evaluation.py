@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.beside.cli.arguments import MODES, json_object, later, positive
+from pg_graphrag.beside.cli.arguments import add_mode, add_options, later, positive
 
 if TYPE_CHECKING:
     from pg_graphrag.beside.judging.client_model import Model
@@ -28,20 +28,17 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
         metavar="MODE",
         help="modes, or names of variants (default: naive bm25 hybrid)",
     )
-    evaluate.add_argument("--k", nargs="+", type=positive, default=[5, 10], metavar="N", help="depths (default: 5 10)")
+    _add_depths(evaluate)
     evaluate.add_argument("--baseline", metavar="MODE", help="what others are compared to (default: the first mode)")
-    evaluate.add_argument(
-        "--options",
-        type=json_object,
-        default={},
-        metavar="JSON",
-        help="""seed, per_question, and variants, such as '{"variants": {"paper": {"mode": "hybrid", "profile": "paper"}}}'""",
+    add_options(
+        evaluate,
+        """seed, per_question, and variants, such as '{"variants": {"paper": {"mode": "hybrid", "profile": "paper"}}}'""",
     )
     evaluate.add_argument(
         "--chart", type=Path, metavar="PATH", help="SVG, PNG or PDF to write (default: FILE with the ending .svg)"
     )
     evaluate.add_argument("--no-chart", action="store_true", help="write none; needs no matplotlib")
-    evaluate.add_argument("--json", action="store_true", help="one JSON object a line instead of the table")
+    _add_table_as_json(evaluate)
     evaluate.set_defaults(run=later("evaluate", "evaluate", "evaluation"))
 
     compare = commands.add_parser(
@@ -55,9 +52,9 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
     compare.add_argument("other", metavar="OTHER", help="the other corpus; graphrag.clone_corpus() makes it")
     compare.add_argument("file", type=Path, nargs="?", metavar="FILE")
     compare.add_argument("--modes", nargs="+", default=["hybrid"], metavar="MODE", help="modes (default: hybrid)")
-    compare.add_argument("--k", nargs="+", type=positive, default=[5, 10], metavar="N", help="depths (default: 5 10)")
-    compare.add_argument("--options", type=json_object, default={}, metavar="JSON", help="seed, variants")
-    compare.add_argument("--json", action="store_true", help="one JSON object a line instead of the table")
+    _add_depths(compare)
+    add_options(compare, "seed, variants")
+    _add_table_as_json(compare)
     compare.set_defaults(run=later("compare", "compare"))
 
     feedback = commands.add_parser(
@@ -84,8 +81,8 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
         question, answer. What cannot be answered is named on standard error and left out.""",
     )
     answer.add_argument("file", type=Path, metavar="FILE")
-    answer.add_argument("--mode", default="hybrid", help=MODES)
-    answer.add_argument("--options", type=json_object, default={}, metavar="JSON", help="search options")
+    add_mode(answer)
+    add_options(answer, "search options")
     answer.set_defaults(run=later("answer_questions", "answer_questions"))
 
     model = argparse.ArgumentParser(add_help=False)
@@ -139,6 +136,14 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
     )
     make.add_argument("--seed", type=int, default=0, metavar="N", help="draws other documents (default: 0)")
     make.set_defaults(run=later("make_questions", "make_questions", "evaluation", ("openai",)))
+
+
+def _add_depths(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--k", nargs="+", type=positive, default=[5, 10], metavar="N", help="depths (default: 5 10)")
+
+
+def _add_table_as_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of the table")
 
 
 def model_of(args: argparse.Namespace) -> "Model":

@@ -74,19 +74,19 @@ def nodes(args: argparse.Namespace) -> int:
     with connect(args.url) as connection:
         if args.action == "sync":
             return _sync(connection)
-        found = look(connection, args.url, args.timeout)
-        warnings = _contradictions(connection, found)
+        all_nodes = _read_nodes(connection, args.url, args.timeout)
+        warnings = _contradictions(connection, all_nodes)
     if args.json:
-        for node in found:
+        for node in all_nodes:
             print_json(node)
     else:
-        _print(found)
+        _print(all_nodes)
     for warning in warnings:
         print(printable(warning))
-    return int(any(node.fault for node in found))
+    return int(any(node.fault for node in all_nodes))
 
 
-def look(connection: psycopg.Connection[Any], url: str, seconds: float) -> list[Node]:
+def _read_nodes(connection: psycopg.Connection[Any], url: str, seconds: float) -> list[Node]:
     """Return what each node says of itself, this database first."""
     this = _rows(connection, "SELECT pg_catalog.current_setting('graphrag.node', true)")[0][0] or ""
     places = {
@@ -98,13 +98,13 @@ def look(connection: psycopg.Connection[Any], url: str, seconds: float) -> list[
         # The database was not told its name.
         this = this or place.node
         del places[place]
-    found = {Request(None, ()): Node(this or connection.info.dbname, own_urls.get(this, ""), is_this=True)}
-    found |= {Request(place, ()): Node(place.node, shown, is_this=False) for place, shown in places.items()}
-    clients = {request: staying(request.place.url if request.place else url, "default") for request in found}
+    node_of = {Request(None, ()): Node(this or connection.info.dbname, own_urls.get(this, ""), is_this=True)}
+    node_of |= {Request(place, ()): Node(place.node, shown, is_this=False) for place, shown in places.items()}
+    clients = {request: staying(request.place.url if request.place else url, "default") for request in node_of}
     try:
         calls = {request: partial(client._run, _STATEMENT) for request, client in clients.items()}
         for request, answer in side_by_side(clients, calls, seconds).items():
-            node = found[request]
+            node = node_of[request]
             if isinstance(answer, Exception):
                 node.fault = client_nodes.reason_of(answer)
             else:
@@ -112,7 +112,7 @@ def look(connection: psycopg.Connection[Any], url: str, seconds: float) -> list[
     finally:
         for client in clients.values():
             client.close()
-    return list(found.values())
+    return list(node_of.values())
 
 
 _STATEMENT: Statement[tuple[Any, ...]] = Statement(_STATE, {}, lambda rows: rows[0])
@@ -123,24 +123,24 @@ def _rows(connection: psycopg.Connection[Any], statement: str) -> list[tuple[Any
     return cursor.execute(statement.encode()).fetchall()
 
 
-def _contradictions(connection: psycopg.Connection[Any], found: list[Node]) -> list[str]:
+def _contradictions(connection: psycopg.Connection[Any], all_nodes: list[Node]) -> list[str]:
     """Return where the catalogue is not what the nodes say; nothing where the role may not read it."""
     try:
         placed = dict(_rows(connection, "SELECT p.corpus, p.node FROM graphrag.placements p ORDER BY p.corpus"))
     except psycopg.errors.InsufficientPrivilege:
         return []
     having: dict[str, list[str]] = {}
-    for node in found:
+    for node in all_nodes:
         for corpus in node.corpora:
             having.setdefault(corpus["corpus"], []).append(node.name)
-    silent = {node.name for node in found if node.fault}
+    silent = {node.name for node in all_nodes if node.fault}
     lines = [
         f"corpus {corpus} is placed at {node}, which does not have it"
         for corpus, node in placed.items()
         if node not in having.get(corpus, []) and node not in silent
     ]
     lines += [f"corpus {corpus} is at {' and '.join(names)}" for corpus, names in having.items() if len(names) > 1]
-    this = {node.name for node in found if node.is_this}
+    this = {node.name for node in all_nodes if node.is_this}
     return lines + [
         f"corpus {corpus} is at {names[0]}, and no placement says so"
         for corpus, names in having.items()
@@ -148,10 +148,10 @@ def _contradictions(connection: psycopg.Connection[Any], found: list[Node]) -> l
     ]
 
 
-def _print(found: list[Node]) -> None:
+def _print(all_nodes: list[Node]) -> None:
     headings = ("node", "version", "corpora", "documents", "MB", "pending", "jobs", "at work", "sessions", "lag")
     table: list[tuple[str, ...]] = [headings]
-    for node in found:
+    for node in all_nodes:
         name = f"{node.name} (this)" if node.is_this else node.name
         if node.fault:
             table.append((printable(name), "", *[""] * 8))
@@ -163,9 +163,9 @@ def _print(found: list[Node]) -> None:
         table.append(row)
     heading, *lines = aligned(table)
     print(heading)
-    for line, node in zip(lines, found, strict=True):
+    for line, node in zip(lines, all_nodes, strict=True):
         print(f"{line}  {printable(node.fault)}" if node.fault else line)
-    corpora = [(corpus["bytes"], corpus, node) for node in found for corpus in node.corpora]
+    corpora = [(corpus["bytes"], corpus, node) for node in all_nodes for corpus in node.corpora]
     if corpora:
         print()
         table = [("corpus", "node", "documents", "MB")]
@@ -186,17 +186,17 @@ class Move:
     command: str
 
 
-def moves_between(found: list[Node], fixed: set[str]) -> list[Move]:
+def moves_between(all_nodes: list[Node], fixed: set[str]) -> list[Move]:
     """Return moves from the fullest node that has something to move to the emptiest; corpora that are `fixed` stay.
 
     A database that is none of the catalogue's nodes has no url, and no part in it.
     """
     at = {
         node.name: {item["corpus"]: item["bytes"] for item in node.corpora}
-        for node in found
+        for node in all_nodes
         if node.url and not node.fault
     }
-    urls = {node.name: node.url for node in found}
+    urls = {node.name: node.url for node in all_nodes}
     moves: list[Move] = []
     while True:
         sizes = {name: sum(corpora.values()) for name, corpora in at.items()}
@@ -221,18 +221,18 @@ def moves_between(found: list[Node], fixed: set[str]) -> list[Move]:
 def rebalance(args: argparse.Namespace) -> int:
     """Print moves that make the nodes alike in size; returns the exit status: 1 where a node does not answer."""
     with connect(args.url) as connection:
-        found = look(connection, args.url, args.timeout)
+        all_nodes = _read_nodes(connection, args.url, args.timeout)
         # A history goes with its corpus.
         fixed = {name for (name,) in _rows(connection, _HISTORIES)}
-    for move in moves_between(found, fixed):
+    for move in moves_between(all_nodes, fixed):
         if args.json:
             print_json(move)
         else:
             print(printable(f"{move.command}  # {move.bytes // 1_000_000:,} MB, {move.source} to {move.target}"))
-    for node in found:
+    for node in all_nodes:
         if node.fault:
             print(printable(f"# node {node.name} does not answer: {node.fault}"))
-    return int(any(node.fault for node in found))
+    return int(any(node.fault for node in all_nodes))
 
 
 _CATALOGUE = """
@@ -257,8 +257,8 @@ _WRITE = (
 
 def _sync(connection: psycopg.Connection[Any]) -> int:
     """Write the catalogue to each other node; a database that does not know its name is told."""
-    ((nodes_there, placements),) = _rows(connection, _CATALOGUE)
-    values = {"nodes": Jsonb(nodes_there), "placements": Jsonb(placements)}
+    ((catalogue_nodes, placements),) = _rows(connection, _CATALOGUE)
+    values = {"nodes": Jsonb(catalogue_nodes), "placements": Jsonb(placements)}
     status = 0
     for place in execute(connection, client_nodes.others()):
         url = client_nodes.url_at(connection.info, place)

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -12,10 +12,12 @@ from pg_graphrag.beside.cli.open_database import connect, explain
 from pg_graphrag.beside.cli.terminal import printable
 from pg_graphrag.beside.client.connection_settings import settings_of
 from pg_graphrag.beside.subscribing import undoing
-from pg_graphrag.beside.subscribing.node import PUBLISHER, Names, Plan, Step, plan, prepare
+from pg_graphrag.beside.subscribing.plan import NODE, PUBLISHER, Names, Plan, Step, make_plan, prepare
 from pg_graphrag.ground.errors import GraphRAGError
 
 Connection = psycopg.Connection[Any]
+# By where a step is done.
+Ends = Mapping[str, Connection]
 
 # Where the statement that holds a password would be kept: in logs, and in the statistics of statements.
 _QUIET = {
@@ -41,27 +43,30 @@ def subscribe(args: argparse.Namespace) -> int:
                 "subscribe needs tables", sqlstate="22023", hint="For example --tables articles,shop.reviews."
             )
         with psycopg.connect(args.publisher, **settings_of(args.publisher)) as publisher:
-            # Names without a schema are looked up as there.
-            tables = [
-                found[0] if found is not None else name
-                for name in args.tables
-                for found in [
-                    publisher.execute(
-                        "SELECT pg_catalog.format('%%I.%%I', n.nspname, c.relname) FROM pg_catalog.pg_class c"
-                        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = pg_catalog.to_regclass(%s)",
-                        [name],
-                    ).fetchone()
-                ]
-            ]
+            # Names without a schema are looked up as there, so before prepare(): operators of others may come first then.
+            tables = [_qualified(publisher, name) for name in args.tables]
             prepare(publisher)
-            made = plan(publisher, node, tables, args.corpus, names, _connection(args, publisher), args.existing_slot)
-            _print_notes(made)
+            ends = {PUBLISHER: publisher, NODE: node}
+            connection = _connection(args, publisher)
+            plan = make_plan(publisher, node, tables, args.corpus, names, connection, args.existing_slot)
+            _print_notes(plan)
             if args.dry_run:
-                _print(made.steps)
+                _print(plan.steps)
             else:
-                _run(publisher, node, made.steps)
-            _attach(args, publisher, node, made)
+                _run(ends, plan.steps)
+            _attach(args, ends, plan)
     return 0
+
+
+def _qualified(publisher: Connection, table: str) -> str:
+    """Return the name of a table with its schema; as it was said where there is no such table."""
+    row = publisher.execute(
+        "SELECT pg_catalog.format('%%I.%%I', n.nspname, c.relname) FROM pg_catalog.pg_class c"
+        " JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"
+        " WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass(%s)",
+        [table],
+    ).fetchone()
+    return table if row is None else str(row[0])
 
 
 def _connection(args: argparse.Namespace, publisher: Connection) -> str:
@@ -80,35 +85,39 @@ def _connection(args: argparse.Namespace, publisher: Connection) -> str:
     return make_conninfo(**parameters)
 
 
-def _print_notes(made: Plan) -> None:
-    for note in made.notes:
+def _print_notes(plan: Plan) -> None:
+    for note in plan.notes:
         # Names of the publisher may have line ends; what is printed may be run.
         print(printable("-- " + " ".join(note.splitlines())))
 
 
-def _print(steps: Sequence[Step]) -> None:
+def _printed(steps: Sequence[Step]) -> Iterator[Step]:
+    """Print each step before it is yielded, and where it is done when that changes."""
     where = ""
     for step in steps:
         if step.where != where:
             where = step.where
             print(f"-- at the {where}")
         print(printable(f"{step.shown};"), flush=True)
+        yield step
 
 
-def _run(publisher: Connection, node: Connection, steps: Sequence[Step]) -> None:
+def _print(steps: Sequence[Step]) -> None:
+    for _ in _printed(steps):
+        pass
+
+
+def _run(ends: Ends, steps: Sequence[Step]) -> None:
     """Do the steps and print each before; where one fails, those before it are taken back."""
     done: list[Step] = []
     try:
-        for number, step in enumerate(steps):
-            if number == 0 or steps[number - 1].where != step.where:
-                print(f"-- at the {step.where}")
-            print(printable(f"{step.shown};"), flush=True)
-            _execute(publisher if step.where == PUBLISHER else node, step)
+        for step in _printed(steps):
+            _execute(ends[step.where], step)
             done.append(step)
     except BaseException:
         for step in reversed(done):
             if step.undo:
-                _take_back(publisher if step.where == PUBLISHER else node, step)
+                _take_back(ends[step.where], step)
         raise
 
 
@@ -134,14 +143,14 @@ def _take_back(connection: Connection, step: Step) -> None:
         print(printable(f"pg-graphrag: {explain(error)}"), file=sys.stderr)
 
 
-def _attach(args: argparse.Namespace, publisher: Connection, node: Connection, made: Plan) -> None:
-    if not made.attach:
+def _attach(args: argparse.Namespace, ends: Ends, plan: Plan) -> None:
+    if not plan.attach:
         return
     if args.attach and not args.dry_run:
-        _run(publisher, node, made.attach)
+        _run(ends, plan.attach)
     else:
         print("-- then, to make documents of the rows (--attach does it)")
-        _print(made.attach)
+        _print(plan.attach)
     print(
         printable(
             f"-- policies are not replicated: nobody but the owner sees documents of corpus {args.corpus} before"
@@ -156,7 +165,7 @@ def _undo(args: argparse.Namespace, node: Connection, names: Names) -> int:
         publisher = psycopg.connect(args.publisher, **settings_of(args.publisher))
     except psycopg.OperationalError as error:
         steps = undoing.at_node(node, names, publisher_is_gone=True)
-        _do(args, None, node, steps)
+        _do(args, {NODE: node}, steps)
         raise GraphRAGError(
             f"the publisher does not answer: {error}".strip(),
             sqlstate="08001",
@@ -165,19 +174,17 @@ def _undo(args: argparse.Namespace, node: Connection, names: Names) -> int:
         ) from error
     with publisher:
         prepare(publisher)
+        ends = {PUBLISHER: publisher, NODE: node}
         steps = undoing.at_node(node, names)
-        _do(args, publisher, node, steps)
-        left = undoing.at_publisher(publisher, names, drops_subscription=args.dry_run and bool(steps))
-        _do(args, publisher, node, left.steps)
-        _print_notes(left)
+        _do(args, ends, steps)
+        plan = undoing.at_publisher(publisher, names, drops_subscription=args.dry_run and bool(steps))
+        _do(args, ends, plan.steps)
+        _print_notes(plan)
         print("-- tables of the node stay, with their rows and documents")
     return 0
 
 
-def _do(args: argparse.Namespace, publisher: Connection | None, node: Connection, steps: Sequence[Step]) -> None:
-    if args.dry_run:
-        _print(steps)
-        return
-    for step in steps:
-        _print([step])
-        _execute(publisher if publisher is not None and step.where == PUBLISHER else node, step)
+def _do(args: argparse.Namespace, ends: Ends, steps: Sequence[Step]) -> None:
+    for step in _printed(steps):
+        if not args.dry_run:
+            _execute(ends[step.where], step)

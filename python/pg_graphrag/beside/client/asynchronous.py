@@ -186,11 +186,11 @@ class AsyncGraphRAG:
             connection, former = self._own_connection, self._node_url
             if connection is None or is_lost(connection):
                 return False
-            found = await _whereabouts(connection, self.corpus)
-            if found.is_here or (found.place is None and former is None):
+            whereabouts = await _whereabouts(connection, self.corpus)
+            if whereabouts.is_here or (whereabouts.place is None and former is None):
                 return False
             # A node that knows of no other asks the first database.
-            self._node_url = None if found.place is None else nodes.url_at(connection.info, found.place)
+            self._node_url = None if whereabouts.place is None else nodes.url_at(connection.info, whereabouts.place)
             await connection.close()
             self._own_connection = None
             self._own_connection = await self._connect(self._source)

@@ -120,30 +120,30 @@ def url_at(info: psycopg.ConnectionInfo, place: Place) -> str:
         22023 where the catalogue says more than where the node is.
     """
     try:
-        given = {name: str(value) for name, value in conninfo_to_dict(place.url).items() if value is not None}
+        address = {name: str(value) for name, value in conninfo_to_dict(place.url).items() if value is not None}
     except psycopg.ProgrammingError:
-        given = {}
-    if not {"host", "dbname"} <= set(given) <= _PLACES:
+        address = {}
+    if not {"host", "dbname"} <= set(address) <= _PLACES:
         raise GraphRAGError(
             f'the url of node "{place.node}" in the catalogue cannot be used',
             hint="Who owns the extension gives it another: SELECT graphrag.add_node(name, 'postgresql://HOST:PORT/DATABASE').",
         )
-    given.setdefault("port", _PORT)
+    address.setdefault("port", _PORT)
     own = {name: value for name, value in info.get_parameters().items() if name not in ("service", "servicefile")}
     own = {"connect_timeout": CONNECT_SECONDS} | own | {"user": info.user}
-    if set(_addresses(given)) == {(info.host.lower(), str(info.port))}:
+    if set(_addresses(address)) == {(info.host.lower(), str(info.port))}:
         own["password"] = info.password
     else:
-        known = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()}
+        options = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()}
         own = {name: value for name, value in own.items() if not name.startswith(_OF_ONE_HOST)}
-        own |= {name: value for name, value in _OF_NO_HOST.items() if name in known}
-    return make_conninfo("", **own | given)
+        own |= {name: value for name, value in _OF_NO_HOST.items() if name in options}
+    return make_conninfo("", **own | address)
 
 
 def _addresses(parameters: Mapping[str, str]) -> list[tuple[str, str]]:
-    hosts = parameters["host"].lower().split(",")
+    names = parameters["host"].lower().split(",")
     ports = [port or _PORT for port in parameters["port"].split(",")]
-    return list(zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=False))
+    return list(zip(names, ports * len(names) if len(ports) == 1 else ports, strict=False))
 
 
 def is_same(info: psycopg.ConnectionInfo, url: str) -> bool:
@@ -153,9 +153,9 @@ def is_same(info: psycopg.ConnectionInfo, url: str) -> bool:
     return same_host and parameters["dbname"] == info.dbname
 
 
-def from_here(info: psycopg.ConnectionInfo, found: dict[Place, list[str]]) -> dict[Place, list[str]]:
-    """Return what `elsewhere` found, with urls by which a client that has a connection gets there; without its database."""
-    places = {place._replace(url=url_at(info, place)): names for place, names in found.items()}
+def from_here(info: psycopg.ConnectionInfo, names_at: dict[Place, list[str]]) -> dict[Place, list[str]]:
+    """Return the places of `elsewhere`, with urls by which a client that has a connection gets there; without its database."""
+    places = {place._replace(url=url_at(info, place)): names for place, names in names_at.items()}
     return {place: names for place, names in places.items() if not is_same(info, place.url)}
 
 
@@ -277,11 +277,11 @@ _OF_NODES = (psycopg.Error, GraphRAGError)
 class Form:
     """What is asked of each database, and which of all rows are wanted then.
 
-    `wanted`: how many, `offset` of which are left out; `minimum`: the relevance that the others have at least.
+    `count`: how many, `offset` of which are left out; `minimum`: the relevance that the others have at least.
     """
 
     arguments: dict[str, Any]
-    wanted: int
+    count: int
     offset: int
     minimum: float | None
 
@@ -324,9 +324,9 @@ class Form:
                     raise answer
                 faults.append(answer)
                 late = isinstance(answer, LateError)
-                said = reason_of(answer) if late else f"{_name(place)} did not answer: {reason_of(answer)}"
+                reason = reason_of(answer) if late else f"{_name(place)} did not answer: {reason_of(answer)}"
                 for name in () if has_nothing else corpora:
-                    notes.setdefault(name, []).append(said)
+                    notes.setdefault(name, []).append(reason)
                 continue
             for name, reason in answer[0].explain.get("unanswered", {}).items() if answer else ():
                 notes.setdefault(name, []).append(reason)
@@ -345,9 +345,9 @@ class Form:
             replace(
                 row,
                 rank=rank,
-                explain={name: said for name, said in row.explain.items() if name != "unanswered"} | note,
+                explain={name: value for name, value in row.explain.items() if name != "unanswered"} | note,
             )
-            for rank, row in enumerate(rows[: self.wanted], 1)
+            for rank, row in enumerate(rows[: self.count], 1)
             if rank > self.offset and (self.minimum is None or row.explain["relevance"] >= self.minimum)
         )
 

@@ -159,8 +159,8 @@ def check_rows(reader: Cursor, whose: str, corpora: list[int] | None = None) -> 
 
 def check_policies(reader: Cursor, writer: Cursor) -> None:
     """Raise 55000 where the source hides documents by what is the operator's own, and the target has nothing of that name."""
-    wanted, present = ([row[0] for row in cursor.execute(_OWN_POLICIES).fetchall()] for cursor in (reader, writer))
-    if missing := [name for name in wanted if name not in present]:
+    required, present = ([row[0] for row in cursor.execute(_OWN_POLICIES).fetchall()] for cursor in (reader, writer))
+    if missing := [name for name in required if name not in present]:
         source, target = (cursor.connection.info.dbname for cursor in (reader, writer))
         raise GraphRAGError(
             f'database "{source}" has policies of its own that are not in force in "{target}": {", ".join(missing)}',

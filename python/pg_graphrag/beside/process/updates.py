@@ -73,7 +73,10 @@ def _split(script: str) -> Iterator[str]:
             continue
         lines.append(line)
         for quote in _QUOTE.findall(line):
-            opened = {"": quote, quote: ""}.get(opened, opened)
+            if not opened:
+                opened = quote
+            elif quote == opened:
+                opened = ""
         if line == "BEGIN ATOMIC":
             is_atomic = True
         elif line == "END;":

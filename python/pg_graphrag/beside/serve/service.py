@@ -75,7 +75,7 @@ class Service:
         return self._nodes[url]
 
     @contextmanager
-    def _following(self, corpus: str, database: Database, call: "_Checked[Any]", step: int) -> Iterator[None]:
+    def _following(self, corpus: str, database: Database, call: _Checked[Any], step: int) -> Iterator[None]:
         """Enclose a call that another database may have to answer: then it is made again, at most MAX_STEPS times."""
         try:
             yield
@@ -131,9 +131,9 @@ class Service:
             reading.check_corpora(connection, [name for name in corpora if name != ALL])
             return rag.search(query, corpora=corpora, **arguments)
 
-        found = await self.database.run(caller, name, of_first, seconds)
-        if not isinstance(found, dict):
-            return found
+        result = await self.database.run(caller, name, of_first, seconds)
+        if not isinstance(result, dict):
+            return result
         of_call = {key: arguments.pop(key) for key in _OF_CALL}
         form = nodes.Form.of(of_call | {"options": arguments})
         options = form.arguments.pop("options")
@@ -154,7 +154,7 @@ class Service:
                     return error
                 raise UnknownError(named[0]) from None
 
-        requests = nodes.requests(None, corpora, found)
+        requests = nodes.requests(None, corpora, result)
         return form.merged(dict(zip(requests, await asyncio.gather(*map(ask, requests)), strict=True)))
 
     async def corpora(self, caller: Caller) -> list[dict[str, Any]]:
@@ -180,8 +180,8 @@ class Service:
                 return [], urls, names
 
         seconds = self.settings.limits.seconds
-        found, urls, names = await self.database.run(caller, self.settings.corpus, of_first, seconds)
-        corpora = {row["name"]: row for row in found}
+        own, urls, names = await self.database.run(caller, self.settings.corpus, of_first, seconds)
+        corpora = {row["name"]: row for row in own}
         for url, rows in zip(urls, await asyncio.gather(*map(of_node, urls)), strict=True):
             for row in rows:
                 # Of one name that of the first database is asked, for callers who are given another, too.

@@ -61,8 +61,8 @@ SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current
        r.rolsuper OR r.rolreplication
        OR EXISTS (SELECT FROM pg_catalog.pg_roles m
                    WHERE m.rolname = 'rds_replication' AND pg_catalog.pg_has_role(r.oid, m.oid, 'USAGE')),
-       pg_catalog.quote_ident(r.rolname), pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
-       pg_catalog.quote_ident(pg_catalog.current_database())
+       r.rolname::text, pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
+       pg_catalog.current_database()::text
   FROM pg_catalog.pg_roles r
  WHERE r.rolname = current_user
 """
@@ -71,7 +71,7 @@ SELECT c.oid::bigint AS oid, n.nspname::text AS schema, c.relname::text AS name,
        c.relreplident::text AS identity,
        c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AS is_table, pg_catalog.pg_has_role(c.relowner, 'USAGE') AS is_owner,
        pg_catalog.has_table_privilege(c.oid, 'SELECT') AS may_read, pg_catalog.row_security_active(c.oid) AS is_secured,
-       pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(c.relowner)) AS owner, current_user::text AS role,
+       pg_catalog.pg_get_userbyid(c.relowner)::text AS owner, current_user::text AS role,
        (SELECT pg_catalog.count(*) FROM pg_catalog.pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal) AS triggers,
        (SELECT pg_catalog.count(*) FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid) AS policies,
        a.defaults, k.foreign_keys, k.checks, a.generated
@@ -117,20 +117,25 @@ SELECT CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary EN
 """
 
 
-def check_server(connection: Connection, is_published: bool) -> None:
+def check_server(connection: Connection, is_published: bool, quoted: Callable[[str], str]) -> None:
     """Refuse a server that cannot publish to a subscription, or a role that may not.
 
     Parameters
     ----------
     is_published : bool
         Whether publication and slot are there already: somebody else made them, and no right to make them is needed.
+    quoted : callable
+        Makes a name SQL, for hints that may be run. What the publisher quotes itself could be any statement.
 
     Raises
     ------
     GraphRAGError
         55000 for settings, 53400 where no slot is free, 42501 for the role.
     """
-    ((version, wal_level, slots, may_replicate, role, may_create, database),) = connection.execute(_SERVER).fetchall()
+    ((version, wal_level, slots, may_replicate, role_name, may_create, database),) = connection.execute(
+        _SERVER
+    ).fetchall()
+    role = quoted(role_name)
     if version < OLDEST_SERVER:
         raise GraphRAGError(
             f"the publisher is PostgreSQL {version // 10000}, which cannot publish what a node takes",
@@ -158,9 +163,9 @@ def check_server(connection: Connection, is_published: bool) -> None:
         )
     if not is_published and not may_create:
         raise GraphRAGError(
-            f"role {role} may not create a publication in database {database}",
+            f"role {role} may not create a publication in database {quoted(database)}",
             sqlstate="42501",
-            hint=f"GRANT CREATE ON DATABASE {database} TO {role}; or have its owner run what --dry-run prints.",
+            hint=f"GRANT CREATE ON DATABASE {quoted(database)} TO {role}; or have its owner run what --dry-run prints.",
         )
 
 
@@ -169,7 +174,7 @@ def read_tables(
 ) -> list[Table]:
     """Read tables of the publisher by their names; one without a schema is looked up as there.
 
-    `quoted` makes a name SQL. What the publisher quotes itself could be any statement.
+    `quoted` is as for `check_server`.
 
     Raises
     ------
@@ -180,17 +185,18 @@ def read_tables(
     return [_read_table(connection, name, is_published, quoted) for name in names]
 
 
-def _read_table(connection: Connection, given: str, is_published: bool, quoted: Callable[[str], str]) -> Table:
+def _read_table(connection: Connection, name: str, is_published: bool, quoted: Callable[[str], str]) -> Table:
     with connection.cursor(row_factory=psycopg.rows.dict_row) as cursor:
-        table = cursor.execute(_TABLE, [given]).fetchone()
+        table = cursor.execute(_TABLE, [name]).fetchone()
     if table is None:
         raise GraphRAGError(
-            f'the publisher has no table "{given}"',
+            f'the publisher has no table "{name}"',
             sqlstate="42P01",
             hint="Give its schema with it, and quotes where it needs them: --tables 'shop.articles,\"Odd\"'.",
         )
     schema = quoted(table["schema"])
     qualified = f"{schema}.{quoted(table['name'])}"
+    role, owner = quoted(table["role"]), quoted(table["owner"])
     if not table["is_table"]:
         raise GraphRAGError(
             f"{qualified} of the publisher cannot be published: it is no permanent table",
@@ -199,18 +205,18 @@ def _read_table(connection: Connection, given: str, is_published: bool, quoted: 
         )
     if not table["may_read"] or not (table["is_owner"] or is_published):
         raise GraphRAGError(
-            f'role "{table["role"]}" may not {"publish" if table["may_read"] else "read"} table {qualified} of the publisher',
+            f"role {role} may not {'publish' if table['may_read'] else 'read'} table {qualified} of the publisher",
             sqlstate="42501",
-            hint=f"Its owner {table['owner']} publishes it; the first copy needs SELECT. Or give --from a URL of the owner.",
+            hint=f"Its owner {owner} publishes it; the first copy needs SELECT. Or give --from a URL of the owner.",
         )
     if table["is_secured"]:
         raise GraphRAGError(
-            f'row-level security of {qualified} holds for role "{table["role"]}", so that its rows cannot be copied',
+            f"row-level security of {qualified} holds for role {role}, so that its rows cannot be copied",
             sqlstate="42501",
             hint="Give --from a URL of the table's owner, or of a role with BYPASSRLS.",
         )
     columns = connection.execute(_COLUMNS, [table["oid"]]).fetchall()
-    published = tuple(Column(name, quoted(name), *others) for name, *others in columns)
+    published = tuple(Column(column, quoted(column), *others) for column, *others in columns)
     keys = connection.execute(_KEYS, [table["oid"]]).fetchall()
     primary = next((tuple(names) for is_first, names in keys if is_first), ())
     if table["identity"] == "n" or (table["identity"] in ("d", "i") and not primary):

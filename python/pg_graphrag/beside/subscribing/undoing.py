@@ -1,6 +1,6 @@
 """How a node ceases to subscribe: what it made goes, and nothing else. Its tables stay, with their rows and documents."""
 
-from pg_graphrag.beside.subscribing.node import (
+from pg_graphrag.beside.subscribing.plan import (
     NODE,
     PUBLISHER,
     Names,
@@ -33,18 +33,18 @@ def at_publisher(publisher: Connection, names: Names, drops_subscription: bool) 
 
     `drops_subscription`: a step before takes the slot along.
     """
-    made = Plan()
+    plan = Plan()
     mark = publication_mark(publisher, names)
     slot = f"SELECT pg_catalog.pg_drop_replication_slot({literal(names.slot)})"
     publication = f"DROP PUBLICATION {names.name}"
-    found = publisher.execute(
+    slot_rows = publisher.execute(
         "SELECT FROM pg_catalog.pg_replication_slots WHERE slot_name = %s AND database = pg_catalog.current_database()",
         [names.slot],
-    ).fetchone()
-    steps = [slot] if found is not None and not drops_subscription else []
+    ).fetchall()
+    steps = [slot] if slot_rows and not drops_subscription else []
     steps += [publication] if mark is not None else []
     if mark == names.mark:
-        made.steps += [Step(PUBLISHER, step) for step in steps]
+        plan.steps += [Step(PUBLISHER, step) for step in steps]
     else:
-        made.notes += [f"stays at the publisher, maybe somebody else's: {step};" for step in steps]
-    return made
+        plan.notes += [f"stays at the publisher, maybe somebody else's: {step};" for step in steps]
+    return plan

@@ -156,7 +156,7 @@ async def _connected(link: Link) -> "_Connection":
     except TimeoutError:
         raise _unreached(link, f"it did not take up a connection in {CONNECT_SECONDS:g} s") from None
     except (psycopg.Error, OSError) as error:
-        raise _unreached(link, _said(str(error))) from None
+        raise _unreached(link, _shortened(str(error))) from None
     opened = _Connection(link, connection)
     if not connection.pgconn.used_password:
         # It would be a connection by the rights of the server's own user.
@@ -268,9 +268,9 @@ class _Connection:
             self._answer.notices.append(
                 (
                     diagnostic.severity_nonlocalized == "WARNING",
-                    _said(diagnostic.message_primary or ""),
-                    _said(diagnostic.message_detail),
-                    _said(diagnostic.message_hint),
+                    _shortened(diagnostic.message_primary or ""),
+                    _shortened(diagnostic.message_detail),
+                    _shortened(diagnostic.message_hint),
                 )
             )
 
@@ -278,7 +278,7 @@ class _Connection:
         """Return the error of a statement, with its SQLSTATE."""
         fields = DiagnosticField
         sqlstate, message, detail, hint = (
-            _said((result.error_field(name) or b"").decode(errors="replace"))
+            _shortened((result.error_field(name) or b"").decode(errors="replace"))
             for name in (fields.SQLSTATE, fields.MESSAGE_PRIMARY, fields.MESSAGE_DETAIL, fields.MESSAGE_HINT)
         )
         if not _IS_ERROR.fullmatch(sqlstate):
@@ -297,7 +297,7 @@ class _Connection:
             "the connection was lost",
             sqlstate=_LOST,
             is_lost=True,
-            detail=_said(detail) or None,
+            detail=_shortened(detail) or None,
             hint="Ask again when it is up. A search of other corpora alone does without it.",
         )
 
@@ -336,6 +336,6 @@ def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
 
 
-def _said(text: Any) -> Any:
+def _shortened(text: Any) -> Any:
     """Return a text of a node as it is passed on."""
     return None if text is None else str(text).strip()[:MAX_TEXT]

@@ -39,7 +39,8 @@ _ALWAYS = {
 }
 
 _LINKS = f"""
-SELECT n.name AS node, current_user::text AS role, s.oid IS NOT NULL AS has_server,
+SELECT n.name AS node, pg_catalog.quote_ident(n.name) AS quoted_node, pg_catalog.quote_ident(current_user) AS quoted_role,
+       s.oid IS NOT NULL AS has_server,
        pg_catalog.pg_has_role(s.srvowner, {OWNER}, 'USAGE') AS is_owners,
        pg_catalog.has_server_privilege(s.oid, 'USAGE') AS may_use, m.umid IS NOT NULL AS is_mapped,
        (SELECT pg_catalog.json_object_agg(o.option_name, o.option_value)::text
@@ -106,7 +107,7 @@ def all_links(db: Database) -> list[Link]:
 
 def _missing(row: Row) -> str | None:
     """Return what is to be done before the caller reaches a node; None where nothing is."""
-    server, role = f'"{row["node"]}"', f'"{row["role"]}"'
+    server, role = row["quoted_node"], row["quoted_role"]
     if not row["has_server"]:
         return f"the owner of the extension can CREATE SERVER {server} FOREIGN DATA WRAPPER postgres_fdw OPTIONS (…)."
     if not row["is_owners"]:

@@ -106,10 +106,10 @@ def check_equal(reader: Cursor, name: str, writer: Cursor, new_name: str) -> Non
     else:
         # The source's server makes its own meanwhile.
         with ThreadPoolExecutor(1) as other:
-            made = other.submit(_sections, reader, name)
+            of_source = other.submit(_sections, reader, name)
             try:
                 copied = _sections(writer, new_name)
-                original = made.result()
+                original = of_source.result()
             except BaseException:
                 reader.connection.cancel_safe(timeout=2.0)
                 raise

@@ -33,13 +33,7 @@ def repair(transfer: Transfer, number: int, *, with_graph: bool = True) -> None:
 def left_out(transfer: Transfer) -> list[str]:
     """Return sentences on what is not copied."""
     notes = []
-    tables = value(
-        transfer.reader,
-        "SELECT pg_catalog.string_agg(pg_catalog.format('%%I.%%I', a.schema_name, a.table_name), ', ' ORDER BY a.id)"
-        "  FROM graphrag._attached_tables a WHERE a.corpus_id = ANY (%s)",
-        [transfer.corpus.ids],
-    )
-    if tables is not None:
+    if (tables := transfer.corpus.attached_tables(transfer.reader)) is not None:
         notes.append(f"attach these tables again, where they are; their documents are there: {tables}")
     sent = "SELECT pg_catalog.count(*) FROM graphrag.llm_batch_requests r WHERE r.state = 'sent' AND r.corpus_id = ANY (%s)"
     if count := value(transfer.reader, sent, [transfer.corpus.ids]):

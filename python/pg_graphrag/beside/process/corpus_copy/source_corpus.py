@@ -38,11 +38,7 @@ class SourceCorpus:
         with reader.connection.cursor(row_factory=psycopg.rows.dict_row) as rows:
             corpora = rows.execute(_CORPORA, {"name": name}).fetchall()
         if not corpora:
-            raise GraphRAGError(
-                f'corpus "{name}" does not exist in database "{reader.connection.info.dbname}"',
-                sqlstate="42704",
-                hint="SELECT name FROM graphrag.corpora lists the corpora.",
-            )
+            raise unknown_corpus(reader.connection, name)
         ids = [row["id"] for row in corpora]
         check_rows(reader, f'corpus "{name}"', ids)
         is_history = "SELECT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = %s)"
@@ -70,6 +66,10 @@ class SourceCorpus:
             row["id"]: row["name"] if new is None else new for row, new in zip(self.corpora, new_names, strict=False)
         }
 
+    def attached_tables(self, reader: Cursor) -> str | None:
+        """Return the names of the tables that are attached to it; None where there are none."""
+        return value(reader, _ATTACHED, [self.ids])  # type: ignore[no-any-return]
+
     def condition(self, table: str, columns: list[str]) -> str:
         """Return SQL of which rows `x` of a table are of it."""
         corpora = ", ".join(map(str, self.ids))
@@ -85,6 +85,15 @@ class SourceCorpus:
         return f"{condition} AND ({_CONDITIONS.get(table, 'true')})"
 
 
+def unknown_corpus(source: psycopg.Connection[Any], name: str) -> GraphRAGError:
+    """Return the error of a name that no corpus of the source has."""
+    return GraphRAGError(
+        f'corpus "{name}" does not exist in database "{source.info.dbname}"',
+        sqlstate="42704",
+        hint="SELECT name FROM graphrag.corpora lists the corpora.",
+    )
+
+
 _CORPORA = """
 SELECT c.id, c.name, c.options, c.tokenizer, c.tokenizer_fingerprint, c.created_at, c.protection
   FROM graphrag.corpora c
@@ -92,6 +101,10 @@ SELECT c.id, c.name, c.options, c.tokenizer, c.tokenizer_fingerprint, c.created_
   LEFT JOIN graphrag.corpora o ON o.id = h.corpus_id
  WHERE %(name)s IN (c.name, o.name)
  ORDER BY c.name <> %(name)s
+"""
+_ATTACHED = """
+SELECT pg_catalog.string_agg(pg_catalog.format('%%I.%%I', a.schema_name, a.table_name), ', ' ORDER BY a.id)
+  FROM graphrag._attached_tables a WHERE a.corpus_id = ANY (%s)
 """
 _SPACES = """
 SELECT s.id, s.corpus_id, s.provider, s.model, s.dimensions, s.state, s.created_at

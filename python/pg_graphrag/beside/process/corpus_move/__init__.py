@@ -16,6 +16,7 @@ import psycopg
 
 from pg_graphrag.beside.process.copying import check_version, prepare
 from pg_graphrag.beside.process.corpus_copy.both_sides import transaction
+from pg_graphrag.beside.process.corpus_copy.source_corpus import unknown_corpus
 from pg_graphrag.beside.process.corpus_move import rounds
 from pg_graphrag.beside.process.corpus_move.marks import Mark, is_open, mark_of, place
 from pg_graphrag.beside.process.corpus_move.switch import await_target, freeze, leave, thaw
@@ -74,11 +75,7 @@ def move_corpus(
     """
     here, there = _marks(source, target, name)
     if here is None:
-        raise GraphRAGError(
-            f'corpus "{name}" does not exist in database "{source.info.dbname}"',
-            sqlstate="42704",
-            hint="SELECT name FROM graphrag.corpora lists the corpora.",
-        )
+        raise unknown_corpus(source, name)
     if here.state == "arriving":
         raise _elsewhere(name, here, "arriving from", "Move it when that move has ended.")
     if here.move is not None and here.move["place"] != place(target):
@@ -134,13 +131,13 @@ def move_corpus(
 def _marks(
     source: psycopg.Connection[Any], target: psycopg.Connection[Any], name: str
 ) -> tuple[Mark | None, Mark | None]:
-    found = []
+    marks = []
     for connection in (source, target):
         with transaction(connection) as cursor:
             prepare(cursor)
             check_version(cursor)
-            found.append(mark_of(cursor, name))
-    return found[0], found[1]
+            marks.append(mark_of(cursor, name))
+    return marks[0], marks[1]
 
 
 def _elsewhere(name: str, mark: Mark, where: str, hint: str) -> GraphRAGError:

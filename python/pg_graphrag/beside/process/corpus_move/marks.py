@@ -16,10 +16,10 @@ _LOCKED = f"{_OF} FOR NO KEY UPDATE"
 
 @dataclass(frozen=True)
 class Mark:
-    """A corpus of a database: its number, when it was made, and the state of its move; None where it does not move."""
+    """A corpus of a database: its number, when it was created, and its move; None where it does not move."""
 
     number: int
-    made: Any
+    created_at: Any
     move: Mapping[str, Any] | None
 
     @property
@@ -45,7 +45,7 @@ def is_open(here: Mark | None, there: Mark | None) -> bool:
     """Whether what moves from here is read and written there: only the last round, or what takes a move back, opens it."""
     if here is None or here.move is None or there is None:
         return False
-    return there.move is None and (there.number, there.made) == (here.move["number"], here.made)
+    return there.move is None and (there.number, there.created_at) == (here.move["number"], here.created_at)
 
 
 def set_mark(cursor: Cursor, numbers: list[int], move: Mapping[str, Any] | None) -> None:

@@ -15,8 +15,8 @@ def note_placement(cursor: Cursor, names: list[str], connection: psycopg.Connect
     nodes = cursor.execute(_NODES).fetchall()
     if not nodes:
         return
-    with connection.cursor(row_factory=psycopg.rows.tuple_row) as asked:
-        own = value(asked, "SELECT pg_catalog.current_setting('graphrag.node', true)")
+    with connection.cursor(row_factory=psycopg.rows.tuple_row) as own_cursor:
+        own = value(own_cursor, "SELECT pg_catalog.current_setting('graphrag.node', true)")
     node = next((name for name, url in nodes if name == own or (not own and _is_at(connection, url))), None)
     if node is not None:
         for name in names:
@@ -25,5 +25,5 @@ def note_placement(cursor: Cursor, names: list[str], connection: psycopg.Connect
 
 def _is_at(connection: psycopg.Connection[Any], url: str) -> bool:
     parameters = conninfo_to_dict(url)
-    given = parameters.get("host"), str(parameters.get("port", 5432)), parameters.get("dbname")
-    return given == (connection.info.host, str(connection.info.port), connection.info.dbname)
+    address = parameters.get("host"), str(parameters.get("port", 5432)), parameters.get("dbname")
+    return address == (connection.info.host, str(connection.info.port), connection.info.dbname)

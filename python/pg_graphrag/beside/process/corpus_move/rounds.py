@@ -123,7 +123,7 @@ def bring(
 def _arrival(mark: Mark, corpus: SourceCorpus, source: psycopg.Connection[Any]) -> Arrival:
     """Return what has arrived of a corpus; 55000 where it is of another."""
     assert mark.move is not None
-    if (mark.made, mark.move["place"]) != (corpus.corpora[0]["created_at"], place(source)):
+    if (mark.created_at, mark.move["place"]) != (corpus.corpora[0]["created_at"], place(source)):
         raise GraphRAGError(
             f'another corpus "{corpus.corpora[0]["name"]}" is arriving from {mark.move["place"]}',
             sqlstate="55000",
@@ -133,14 +133,8 @@ def _arrival(mark: Mark, corpus: SourceCorpus, source: psycopg.Connection[Any]) 
 
 
 def _check_movable(reader: Cursor, corpus: SourceCorpus) -> None:
-    tables = value(
-        reader,
-        "SELECT pg_catalog.string_agg(pg_catalog.format('%%I.%%I', a.schema_name, a.table_name), ', ' ORDER BY a.id)"
-        "  FROM graphrag._attached_tables a WHERE a.corpus_id = ANY (%s)",
-        [corpus.ids],
-    )
     name = corpus.corpora[0]["name"]
-    if tables is not None:
+    if (tables := corpus.attached_tables(reader)) is not None:
         raise GraphRAGError(
             f'corpus "{name}" has attached tables, which are written here: {tables}',
             sqlstate="55000",

@@ -99,7 +99,7 @@ def undo_move(
     is_ours = (
         there is not None
         and there.move is not None
-        and there.made == here.made
+        and there.created_at == here.created_at
         and (
             (there.state == "arriving" and there.move["place"] == place(source))
             or (there.state == "moving" and there.goes_to(source, here.number))
@@ -108,7 +108,7 @@ def undo_move(
     if here.move is None and not is_ours:
         hint = "The column move of graphrag.corpora says what moves."
         raise GraphRAGError(f'corpus "{name}" does not move', sqlstate="55000", hint=hint)
-    if there is None or there.made != here.made:
+    if there is None or there.created_at != here.created_at:
         if not force:
             hint = "Where it was dropped there: with --force it is read and written here as it was."
             raise GraphRAGError(f'corpus "{name}" is no more at {place(target)}', sqlstate="55000", hint=hint)
@@ -134,10 +134,8 @@ def undo_move(
 
 def _changes(source: psycopg.Connection[Any], target: psycopg.Connection[Any], name: str) -> list[str]:
     """Return what is not in both, each with its number."""
-    found = [_written(connection, name) for connection in (source, target)]
-    numbers = {
-        kind: ((found[0][kind] - found[1][kind]) + (found[1][kind] - found[0][kind])).total() for kind in _WRITTEN
-    }
+    here, there = (_written(connection, name) for connection in (source, target))
+    numbers = {kind: ((here[kind] - there[kind]) + (there[kind] - here[kind])).total() for kind in _WRITTEN}
     return [f"{number} {kind}" for kind, number in numbers.items() if number]
 
 

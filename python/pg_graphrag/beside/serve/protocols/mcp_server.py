@@ -129,11 +129,11 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
 
         options: dict[str, Any] = {"offset": offset} if offset else {}
         options |= {"corpus_timeout": None, "low_level_keywords": None, "high_level_keywords": None}
-        found = service.search(
+        call = service.search(
             who(ctx), corpus, query, corpora=corpora, mode=mode, top_k=limit + 1, filter=filter, **options
         )
         with _tool_errors():
-            hits = await called(ctx, found)
+            hits = await called(ctx, call)
             offsets: dict[tuple[str, int], int | None] = {}
             types: dict[str, dict[int | None, str]] = {}
             # Numbers are those of the node that has the corpus.

@@ -18,7 +18,7 @@ MASK = "********"
 _SECRETS = ("password", "sslpassword")
 _TITLES = ("title", "headline", "subject", "name")
 # As suggest_attachments() has it.
-_SECRET = re.compile(
+SECRET_COLUMN = re.compile(
     r"pass(word|wd|phrase)|secret|token|salt|credential|api_?key|(^|_)(hash|pin|ssn|iban|cvv)($|_)", re.I
 )
 
@@ -117,26 +117,28 @@ def _quoting(node: Connection) -> Callable[[str], str]:
 
 def publication_mark(publisher: Connection, names: Names) -> str | None:
     """Return the comment of the publication, by which a node knows its own; null where there is no publication."""
-    return _value(  # type: ignore[no-any-return]
+    mark: str | None = _value(
         publisher,
         "SELECT coalesce(pg_catalog.obj_description(p.oid, 'pg_publication'), '')"
         " FROM pg_catalog.pg_publication p WHERE p.pubname = %s",
         names.name,
     )
+    return mark
 
 
 def subscribed_slot(node: Connection, names: Names) -> str | None:
     """Return the slot of the node's subscription, which may have none (""); null where there is no subscription."""
-    return _value(  # type: ignore[no-any-return]
+    slot: str | None = _value(
         node,
         "SELECT coalesce(s.subslotname::text, '')"
         " FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_database d ON d.oid = s.subdbid"
         " WHERE d.datname = pg_catalog.current_database() AND s.subname = %s",
         names.name,
     )
+    return slot
 
 
-def plan(
+def make_plan(
     publisher: Connection,
     node: Connection,
     tables: Sequence[str],
@@ -156,7 +158,7 @@ def plan(
         As `check_server` and `read_tables`; 42710 where a slot or a table with rows is in the way, 42501 where the node's role
         may not subscribe.
     """
-    made = Plan()
+    plan = Plan()
     quoted = _quoting(node)
     mark = publication_mark(publisher, names)
     is_ours = mark == names.mark
@@ -167,7 +169,7 @@ def plan(
     ).fetchone()
     is_active, is_here = slot or (False, False)
     subscribed = subscribed_slot(node, names)
-    check_server(publisher, mark is not None and slot is not None)
+    check_server(publisher, mark is not None and slot is not None, quoted)
     if subscribed is not None and (subscribed != names.slot or not is_here):
         raise GraphRAGError(
             f'subscription "{names.name}" of the node is not of this publisher, which has no slot "{subscribed}" for it',
@@ -182,19 +184,19 @@ def plan(
             hint="Give this one a name of its own: --name. A slot that was made for this one, --existing-slot takes; one that"
             f" nobody needs goes there with SELECT pg_drop_replication_slot({literal(names.slot)});",
         )
-    _check_node(node)
+    _check_node(node, quoted)
     published = read_tables(publisher, [*dict.fromkeys(tables)], mark is not None, quoted)
-    there = _published(publisher, names, quoted)
-    missing = [table.qualified for table in published if table.qualified not in there]
+    published_names = _published(publisher, names, quoted)
+    missing = [table.qualified for table in published if table.qualified not in published_names]
+    missing_names = ", ".join(missing)
     if mark is None:
-        listed = ", ".join(missing)
-        made.steps.append(
+        plan.steps.append(
             Step(
                 PUBLISHER,
                 # Sent together, they are one transaction.
                 ";\n".join(
                     (
-                        f"CREATE PUBLICATION {names.name} FOR TABLE {listed} WITH (publish_via_partition_root = true)",
+                        f"CREATE PUBLICATION {names.name} FOR TABLE {missing_names} WITH (publish_via_partition_root = true)",
                         f"COMMENT ON PUBLICATION {names.name} IS {literal(names.mark)}",
                     )
                 ),
@@ -203,38 +205,37 @@ def plan(
         )
     elif not is_ours and (missing or (subscribed is None and mark.startswith("pg_graphrag: "))):
         # A table that one node adds stops others who subscribe to the publication.
-        lacks = f", and has no {', '.join(missing)}" if missing else ""
+        lacks = f", and has no {missing_names}" if missing else ""
         raise GraphRAGError(
             f'publication "{names.name}" of the publisher was not made by this node{lacks}',
             sqlstate="42710",
             hint="Give this node one of its own: --name. Or have its owner add what it lacks. Where it is this node's:"
             f" COMMENT ON PUBLICATION {names.name} IS {literal(names.mark)};",
         )
-    elif others := sorted(there - {table.qualified for table in published}):
-        made.notes.append(f"publication {names.name} also has {', '.join(others)}, which --tables does not name")
+    elif others := sorted(published_names - {table.qualified for table in published}):
+        plan.notes.append(f"publication {names.name} also has {', '.join(others)}, which --tables does not name")
     if slot is None:
-        made.steps.append(
+        plan.steps.append(
             Step(
                 PUBLISHER,
                 f"SELECT pg_catalog.pg_create_logical_replication_slot({literal(names.slot)}, 'pgoutput')",
                 f"SELECT pg_catalog.pg_drop_replication_slot({literal(names.slot)})",
             )
         )
-    readers = _default_readers(node)
+    readers = _default_readers(node, quoted)
     for table in published:
-        _define(node, made, table, readers, subscribed is not None, quoted)
+        _define(node, plan, table, readers, subscribed is not None, quoted)
     if missing and is_ours:
         # A table that is published before it is here stops the subscription.
-        listed = ", ".join(missing)
-        made.steps.append(
+        plan.steps.append(
             Step(
                 PUBLISHER,
-                f"ALTER PUBLICATION {names.name} ADD TABLE {listed}",
-                f"ALTER PUBLICATION {names.name} DROP TABLE {listed}",
+                f"ALTER PUBLICATION {names.name} ADD TABLE {missing_names}",
+                f"ALTER PUBLICATION {names.name} DROP TABLE {missing_names}",
             )
         )
     if subscribed is None:
-        made.steps.append(
+        plan.steps.append(
             Step(
                 NODE,
                 f"CREATE SUBSCRIPTION {names.name} CONNECTION '{_escaped(connection)}' PUBLICATION {names.name}"
@@ -244,18 +245,17 @@ def plan(
             )
         )
     else:
-        _note_unpublished(node, made, names, there, quoted)
-        if any(_value(node, _SUBSCRIBED, names.name, table.qualified) is None for table in published):
-            made.steps.append(Step(NODE, f"ALTER SUBSCRIPTION {names.name} REFRESH PUBLICATION"))
-    _attach(node, made, published, corpus)
-    return made
-
-
-_SUBSCRIBED = """
-SELECT true FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_subscription_rel r ON r.srsubid = s.oid
-  JOIN pg_catalog.pg_database d ON d.oid = s.subdbid AND d.datname = pg_catalog.current_database()
- WHERE s.subname = %s AND r.srrelid = pg_catalog.to_regclass(%s)
-"""
+        subscribed_names = _subscribed(node, names, quoted)
+        # Such as one that was renamed there.
+        plan.notes += [
+            f"{name} of this node is no longer published; where it was renamed there, rename it here:"
+            f" ALTER TABLE {name} RENAME TO …;"
+            for name in sorted(subscribed_names - published_names)
+        ]
+        if not subscribed_names.issuperset(table.qualified for table in published):
+            plan.steps.append(Step(NODE, f"ALTER SUBSCRIPTION {names.name} REFRESH PUBLICATION"))
+    _attach(node, plan, published, corpus)
+    return plan
 
 
 def _published(publisher: Connection, names: Names, quoted: Callable[[str], str]) -> set[str]:
@@ -268,87 +268,82 @@ def _published(publisher: Connection, names: Names, quoted: Callable[[str], str]
     }
 
 
-def _note_unpublished(
-    node: Connection, made: Plan, names: Names, there: set[str], quoted: Callable[[str], str]
-) -> None:
-    """Name tables that the node subscribes to and the publisher does not publish, such as one that was renamed there."""
-    here = node.execute(
-        "SELECT n.nspname::text, c.relname::text"
-        " FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_subscription_rel r ON r.srsubid = s.oid"
-        " JOIN pg_catalog.pg_database d ON d.oid = s.subdbid AND d.datname = pg_catalog.current_database()"
-        " JOIN pg_catalog.pg_class c ON c.oid = r.srrelid"
-        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE s.subname = %s ORDER BY 1, 2",
-        [names.name],
-    )
-    made.notes += [
-        f"{name} of this node is no longer published; where it was renamed there, rename it here: ALTER TABLE {name} RENAME TO …;"
-        for name in (f"{quoted(schema)}.{quoted(relation)}" for schema, relation in here)
-        if name not in there
-    ]
+def _subscribed(node: Connection, names: Names, quoted: Callable[[str], str]) -> set[str]:
+    return {
+        f"{quoted(schema)}.{quoted(name)}"
+        for schema, name in node.execute(
+            "SELECT n.nspname::text, c.relname::text"
+            " FROM pg_catalog.pg_subscription s JOIN pg_catalog.pg_subscription_rel r ON r.srsubid = s.oid"
+            " JOIN pg_catalog.pg_database d ON d.oid = s.subdbid AND d.datname = pg_catalog.current_database()"
+            " JOIN pg_catalog.pg_class c ON c.oid = r.srrelid"
+            " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE s.subname = %s",
+            [names.name],
+        )
+    }
 
 
-def _check_node(node: Connection) -> None:
-    may = _value(
-        node,
-        "SELECT r.rolsuper OR pg_catalog.pg_has_role(r.oid, 'pg_create_subscription', 'USAGE')"
+def _check_node(node: Connection, quoted: Callable[[str], str]) -> None:
+    ((name, may_subscribe),) = node.execute(
+        "SELECT r.rolname::text, r.rolsuper OR pg_catalog.pg_has_role(r.oid, 'pg_create_subscription', 'USAGE')"
         " AND pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')"
-        " FROM pg_catalog.pg_roles r WHERE r.rolname = current_user",
-    )
-    if not may:
+        " FROM pg_catalog.pg_roles r WHERE r.rolname = current_user"
+    ).fetchall()
+    if not may_subscribe:
+        role = quoted(name)
         raise GraphRAGError(
-            f'role "{node.info.user}" of the node may not create a subscription',
+            f"role {role} of the node may not create a subscription",
             sqlstate="42501",
-            hint=f'Give --url a superuser\'s, or: GRANT pg_create_subscription TO "{node.info.user}";'
-            f' GRANT CREATE ON DATABASE "{node.info.dbname}" TO "{node.info.user}";',
+            hint=f"Give --url a superuser's, or: GRANT pg_create_subscription TO {role};"
+            f" GRANT CREATE ON DATABASE {quoted(node.info.dbname)} TO {role};",
         )
 
 
-def _default_readers(node: Connection) -> str:
+def _default_readers(node: Connection, quoted: Callable[[str], str]) -> str:
     """Return to whom default privileges would show new tables, besides PUBLIC."""
     rows = node.execute(
-        "SELECT DISTINCT pg_catalog.quote_ident(g.rolname) FROM pg_catalog.pg_default_acl d"
+        "SELECT DISTINCT g.rolname::text FROM pg_catalog.pg_default_acl d"
         " CROSS JOIN LATERAL pg_catalog.aclexplode(d.defaclacl) a"
         " JOIN pg_catalog.pg_roles g ON g.oid = a.grantee JOIN pg_catalog.pg_roles o ON o.oid = d.defaclrole"
         " WHERE d.defaclobjtype = 'r' AND o.rolname = current_user AND g.oid <> o.oid ORDER BY 1"
     )
-    return ", ".join(["PUBLIC", *(row[0] for row in rows)])
+    return ", ".join(["PUBLIC", *(quoted(row[0]) for row in rows)])
 
 
 def _define(
-    node: Connection, made: Plan, table: Table, readers: str, is_subscribed: bool, quoted: Callable[[str], str]
+    node: Connection, plan: Plan, table: Table, readers: str, is_subscribed: bool, quoted: Callable[[str], str]
 ) -> None:
     if table.left_out:
-        made.notes.append(f"{table.qualified}: not taken from the publisher: {', '.join(table.left_out)}")
-    there = _value(node, "SELECT pg_catalog.to_regclass(%s)::oid::bigint", table.qualified)
-    types = {column.name: _type(node, made, table, column) for column in table.columns}
-    if there is None:
+        plan.notes.append(f"{table.qualified}: not taken from the publisher: {', '.join(table.left_out)}")
+    relation = _value(node, "SELECT pg_catalog.to_regclass(%s)::oid::bigint", table.qualified)
+    types = {column.name: _type(node, plan, table, column) for column in table.columns}
+    if relation is None:
         schema = Step(NODE, f"CREATE SCHEMA {table.schema}", f"DROP SCHEMA {table.schema}")
-        if schema not in made.steps and _value(node, "SELECT pg_catalog.to_regnamespace(%s)", table.schema) is None:
-            made.steps.append(schema)
+        if schema not in plan.steps and _value(node, "SELECT pg_catalog.to_regnamespace(%s)", table.schema) is None:
+            plan.steps.append(schema)
         # In one transaction: nobody sees rows, whatever ends this.
         closed = f"REVOKE ALL ON {table.qualified} FROM {readers}"
-        made.steps.append(Step(NODE, f"{_create_table(table, types)};\n{closed}", f"DROP TABLE {table.qualified}"))
+        plan.steps.append(Step(NODE, f"{_create_table(table, types)};\n{closed}", f"DROP TABLE {table.qualified}"))
         return
     rows = node.execute(
         "SELECT a.attname::text, a.attnotnull AND NOT a.atthasdef AND a.attgenerated = '' AND a.attidentity = ''"
         " FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''",
-        [there],
+        [relation],
     ).fetchall()
     columns = dict(rows)
-    made.steps += [
+    plan.steps += [
         Step(NODE, f"ALTER TABLE {table.qualified} ADD COLUMN {column.quoted} {types[column.name]}")
         for column in table.columns
         if column.name not in columns
     ]
     in_keys = {name for key in table.keys for name in key}
     gone = [name for name in columns if name not in types]
-    made.steps += [
+    plan.steps += [
         Step(NODE, f"ALTER TABLE {table.qualified} ALTER COLUMN {quoted(name)} DROP NOT NULL")
         for name in gone
         if columns[name] and name not in in_keys
     ]
     if gone:
-        made.notes.append(f"{table.qualified}: the publisher has no column {', '.join(gone)}; new rows have none there")
+        plan.notes.append(f"{table.qualified}: the publisher has no column {', '.join(gone)}; new rows have none there")
     if not is_subscribed and _value(node, f"SELECT EXISTS (SELECT FROM {table.qualified})"):
         raise GraphRAGError(
             f"table {table.qualified} of the node has rows already, with which those of the publisher would collide",
@@ -357,12 +352,12 @@ def _define(
         )
 
 
-def _type(node: Connection, made: Plan, table: Table, column: Column) -> str:
+def _type(node: Connection, plan: Plan, table: Table, column: Column) -> str:
     """Return the type of a column at the node: its own where the node has it, else text, as which all values travel.
 
     Without its length: one that becomes longer at the publisher stops nothing.
     """
-    found = _value(node, "SELECT pg_catalog.format_type(pg_catalog.to_regtype(%s), -1)", column.type) or _value(
+    type_name = _value(node, "SELECT pg_catalog.format_type(pg_catalog.to_regtype(%s), -1)", column.type) or _value(
         node,
         "SELECT pg_catalog.format_type(CASE WHEN %s THEN t.typarray ELSE t.oid END, -1)"
         " FROM pg_catalog.pg_type t JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass"
@@ -370,10 +365,10 @@ def _type(node: Connection, made: Plan, table: Table, column: Column) -> str:
         column.is_array,
         column.element,
     )
-    if found is not None:
-        return str(found)
+    if type_name is not None:
+        return str(type_name)
     stand_in = "text[]" if column.is_array else "text"
-    made.notes.append(
+    plan.notes.append(
         f"{table.qualified}: column {column.quoted} is {stand_in} here; the node has no type {column.type}"
     )
     return stand_in
@@ -393,10 +388,10 @@ def _create_table(table: Table, types: dict[str, str]) -> str:
     return f"CREATE TABLE {table.qualified} ({', '.join(lines)})"
 
 
-def _attach(node: Connection, made: Plan, tables: Sequence[Table], corpus: str) -> None:
+def _attach(node: Connection, plan: Plan, tables: Sequence[Table], corpus: str) -> None:
     """Add what makes documents of the rows, in a corpus that nobody but the owner reads until it is opened."""
     quoted = literal(corpus)
-    there = node.execute(
+    corpus_row = node.execute(
         "SELECT c.protection IS NULL AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus = c.name),"
         " c.protection FROM graphrag.corpora c WHERE c.name = %s",
         [corpus],
@@ -405,23 +400,23 @@ def _attach(node: Connection, made: Plan, tables: Sequence[Table], corpus: str) 
     calls = [
         Step(NODE, call)
         for table in tables
-        if (call := _attach_call(node, made, table, corpus, is_alone=homonyms[table.name] == 1))
+        if (call := _attach_call(node, plan, table, corpus, is_alone=homonyms[table.name] == 1))
     ]
     if not calls:
         return
-    if there is None:
-        made.attach.append(Step(NODE, f"SELECT graphrag.create_corpus({quoted})"))
-    if there is None or there[0]:
-        made.attach.append(Step(NODE, f"SELECT graphrag.protect({quoted}, 'false')"))
-    elif there[1] is None:
-        made.notes.append(
+    if corpus_row is None:
+        plan.attach.append(Step(NODE, f"SELECT graphrag.create_corpus({quoted})"))
+    if corpus_row is None or corpus_row[0]:
+        plan.attach.append(Step(NODE, f"SELECT graphrag.protect({quoted}, 'false')"))
+    elif corpus_row[1] is None:
+        plan.notes.append(
             f'corpus "{corpus}" has documents and no protection: who reads it sees the rows, too; close it first:'
             f" SELECT graphrag.protect({quoted}, 'false');"
         )
-    made.attach += calls
+    plan.attach += calls
 
 
-def _attach_call(node: Connection, made: Plan, table: Table, corpus: str, is_alone: bool) -> str:
+def _attach_call(node: Connection, plan: Plan, table: Table, corpus: str, is_alone: bool) -> str:
     attached = _value(
         node,
         "SELECT true FROM graphrag._attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id"
@@ -433,29 +428,29 @@ def _attach_call(node: Connection, made: Plan, table: Table, corpus: str, is_alo
         return ""
     key = table.keys[0] if table.keys else ()
     if not key:
-        made.notes.append(
+        plan.notes.append(
             f"{table.qualified} cannot be attached: it has no key; make a unique index at the node, on columns that are NOT NULL"
         )
         return ""
     texts = [
         column.name
         for column in table.columns
-        if column.is_text and column.name not in key and not _SECRET.search(column.name)
+        if column.is_text and column.name not in key and not SECRET_COLUMN.search(column.name)
     ]
     title = next((name for name in _TITLES if name in texts), None)
     contents = [name for name in texts if name != title] or texts
     if not contents:
-        made.notes.append(
+        plan.notes.append(
             f"{table.qualified} has no text of its own: see SELECT call"
             f" FROM graphrag.suggest_attachments({literal(table.schema)});"
         )
         return ""
     prefix = f"{table.name}/"
-    taken = (
+    same_prefix = (
         "SELECT true FROM graphrag._attached_tables a JOIN graphrag.corpora c ON c.id = a.corpus_id"
         " WHERE c.name = %s AND a.key_prefix = %s"
     )
-    if not is_alone or _value(node, taken, corpus, prefix):
+    if not is_alone or _value(node, same_prefix, corpus, prefix):
         prefix = f"{table.qualified}/"
     options: dict[str, Any] = {"key_prefix": prefix}
     if len(key) > 1:

@@ -187,6 +187,7 @@ def test_what_is_changed_after_the_fingerprints_is_compared_by_itself(
             rag.drop_corpus()
 
 
+@pytest.mark.slow
 def test_a_corpus_that_others_reembed_while_it_moves_comes_along(
     source: GraphRAG, db: Database, beside: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +271,7 @@ def test_while_it_moves_it_is_read_and_not_written(
         assert rag.call("check") == []
 
 
+@pytest.mark.slow
 def test_who_wrote_in_a_snapshot_of_before_is_waited_for_or_fails(
     source: GraphRAG, db: Database, beside: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +321,7 @@ def test_who_waited_while_the_mark_came_sees_it(db: Database) -> None:
     db.execute("UPDATE graphrag.corpora SET move = NULL WHERE id = %s", ids[1:])
 
 
+@pytest.mark.slow
 def test_two_moves_at_a_time_never_open_two_databases(
     source: GraphRAG, db: Database, beside: str, shared_cluster: Cluster | Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,6 +375,7 @@ def test_two_moves_at_a_time_never_open_two_databases(
         assert opened() == {"source"}
 
 
+@pytest.mark.slow
 def test_a_database_with_a_corpus_that_has_moved_is_restored_and_says_so(db: Database, shared_cluster: Cluster) -> None:
     corpus, other = new_corpus(db), new_corpus(db)
     for name in (corpus, other):
@@ -424,6 +428,7 @@ def tamper(target: str, corpus: str, section: str) -> None:
             connection.execute(marked, [Jsonb(move), corpus])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("section", TAMPERED)
 def test_a_target_that_was_changed_after_its_fingerprint_is_not_opened(
     db: Database,
@@ -583,6 +588,7 @@ def test_a_move_that_has_not_ended_is_taken_back(
     assert 'corpus "stories" does not move' in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_move_that_has_ended_is_taken_back_while_nothing_is_written_there(
     source: GraphRAG, db: Database, beside: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -643,6 +649,7 @@ def test_what_cannot_move_is_told_why_and_stays_as_it_is(
     assert source.call("check") == []
 
 
+@pytest.mark.slow
 def test_health_names_a_corpus_whose_move_has_not_ended(
     source: GraphRAG, db: Database, beside: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

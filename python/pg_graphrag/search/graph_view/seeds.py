@@ -89,7 +89,7 @@ def named_titles(query: Query, hub: float) -> dict[str, list[Row]]:
 def _runs(text: str) -> dict[str, tuple[int, int]]:
     """Return {key of a run of words: its words, from … to}, of runs that begin as titles do, if capitals tell at all."""
     words = text.split()
-    tells = text != text.lower()
+    tells = _capitals_tell(text)
     spans: dict[str, tuple[int, int]] = {}
     for start, word in enumerate(words):
         first = word.lstrip("\"'“‘«(")[:1]
@@ -99,6 +99,12 @@ def _runs(text: str) -> dict[str, tuple[int, int]]:
             for run in _spellings(" ".join(words[start:end])):
                 spans.setdefault(run, (start, end))
     return spans
+
+
+def _capitals_tell(text: str) -> bool:
+    """Whether a question writes names with capitals: it has some beyond its first word, which has one anyway."""
+    rest = text.lstrip().partition(" ")[2]
+    return rest != rest.lower()
 
 
 def _spellings(run: str) -> set[str]:
@@ -160,9 +166,9 @@ def entities(query: Query, hub: float) -> dict[int, float]:
 
 
 def _is_written_as_name(query: Query, keyword: str) -> bool:
-    """Whether the query writes a keyword with a capital, or has none anywhere; so is one that was given beside the query."""
+    """Whether the query writes a keyword with a capital, or none that tells; so is one that was given beside the query."""
     text = query.text
-    if query.low is not None or text == text.lower():
+    if query.low is not None or not _capitals_tell(text):
         return True
     return any(not found.group()[0].islower() for found in re.finditer(re.escape(keyword), text, re.IGNORECASE))
 

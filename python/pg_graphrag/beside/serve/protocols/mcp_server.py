@@ -354,7 +354,9 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
             ],
             title: Annotated[str | None, Field(max_length=1000)] = None,
             metadata: dict[str, Any] | None = None,
-            valid_from: Annotated[datetime | None, Field(description="`$as_of` in a filter finds it from then on")] = None,
+            valid_from: Annotated[
+                datetime | None, Field(description="`$as_of` in a filter finds it from then on")
+            ] = None,
             valid_to: Annotated[datetime | None, Field(description="… and not from then on")] = None,
             corpus: Corpus = None,
         ) -> mcp_results.Inserted:

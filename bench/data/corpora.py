@@ -169,7 +169,9 @@ def scores(
     rag: GraphRAG, asked: Sequence[dict[str, Any]], modes: Sequence[str], depths: Sequence[int]
 ) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
     """Return by mode the recall of each question at each depth, then its nDCG at the last one, (questions, depths + 1)."""
-    rows = rag.evaluate(asked, modes=modes, k=depths, per_question=True)
+    # Questions come back in the order of their ids, as texts.
+    named = [{**question, "id": f"{place:06}"} for place, question in enumerate(asked)]
+    rows = rag.evaluate(named, modes=modes, k=depths, per_question=True)
     by_row = {(row.mode, row.k): row.per_question or () for row in rows}
     what = [*((depth, "recall") for depth in depths), (depths[-1], "ndcg")]
     return {

@@ -250,7 +250,7 @@ def measured(url: str, name: str, given: Set, modes: Sequence[str]) -> tuple[int
 
 def scored(rag: GraphRAG, asked: Sequence[dict[str, Any]], mode: str, depths: Sequence[int]) -> NDArray[np.float64]:
     """Return the recalls of each question and its nDCG at the last depth, (questions, depths + 1); remembered."""
-    what = ["scores", rag.corpus, mode, depths, asked]
+    what = ["scores in order", rag.corpus, mode, depths, asked]
     return np.array(remembered(what, lambda: scores(rag, asked, [mode], depths)[mode].tolist()))
 
 

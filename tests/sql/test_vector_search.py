@@ -400,3 +400,23 @@ def test_relationships_of_one_window_score_by_their_own_sentence(
     best, second, last = (each.pop() for each in scores)
     assert best > second > last > 0 and relationships[0][2] == best
     assert {name for *ends, score in relationships if score == best for name in ends} <= own
+
+
+def test_who_speaks_everywhere_does_not_lead_the_question(module_db: Database) -> None:
+    """Most turns have the speaker's name: the one that answers is found by the rest of the question."""
+    corpus = searched_corpus(module_db)
+    for n in range(30):
+        put(
+            module_db,
+            corpus,
+            f"{n:02}",
+            f"Ben: Ann, what does she do on day {n}?" if n % 2 else f"Ann: She sleeps, {n}.",
+        )
+    put(module_db, corpus, "run", "Ann: Running clears my head after a long day at work.")
+    work(module_db)
+    naive = "SELECT source_key FROM graphrag.search(%s, %s, 'naive') WHERE rank = 1"
+    assert rows(module_db, naive, "What does Ann do to relax?", corpus) == [("run",)]
+    # A name alone is asked for as it is.
+    best = "SELECT pg_catalog.max(score)::float8 FROM graphrag.search(%s, %s, 'naive')"
+    whole = max(brute_force(module_db, corpus, "Who is Ann?").values())
+    assert value(module_db, best, "Who is Ann?", corpus) == pytest.approx(whole, abs=1e-5)

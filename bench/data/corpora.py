@@ -162,9 +162,22 @@ def recalls(
     rag: GraphRAG, asked: Sequence[dict[str, Any]], modes: Sequence[str], depths: Sequence[int]
 ) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
     """Return by mode the recall of each question at each depth, (questions, depths)."""
-    rows = rag.evaluate(asked, modes=modes, k=depths, per_question=True)
-    by_row = {(row.mode, row.k): [question["recall"] for question in row.per_question or ()] for row in rows}
-    return {mode: np.array([by_row[mode, depth] for depth in depths]).T for mode in modes}
+    return {mode: values[:, :-1] for mode, values in scores(rag, asked, modes, depths).items()}
+
+
+def scores(
+    rag: GraphRAG, asked: Sequence[dict[str, Any]], modes: Sequence[str], depths: Sequence[int]
+) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+    """Return by mode the recall of each question at each depth, then its nDCG at the last one, (questions, depths + 1)."""
+    # Questions come back in the order of their ids, as texts.
+    named = [{**question, "id": f"{place:06}"} for place, question in enumerate(asked)]
+    rows = rag.evaluate(named, modes=modes, k=depths, per_question=True)
+    by_row = {(row.mode, row.k): row.per_question or () for row in rows}
+    what = [*((depth, "recall") for depth in depths), (depths[-1], "ndcg")]
+    return {
+        mode: np.array([[question[metric] for question in by_row[mode, depth]] for depth, metric in what]).T
+        for mode in modes
+    }
 
 
 def remembered(what: Sequence[Any], compute: Callable[[], Any]) -> Any:

@@ -19,20 +19,22 @@ class Repository(NamedTuple):
 
 
 def fetched(repository: Repository, data: Path | None) -> Path:
-    """Return a folder that has the paths: `data` where it is given, else the cache, which is filled where it is empty.
+    """Return a folder that has the paths: `data` where it is given, or the clone in it; else the cache, filled where it is empty.
 
     Raises
     ------
     SystemExit
         Saying what to do, when `data` lacks a path or the repository cannot be reached.
     """
+    name_of_clone = repository.url.rpartition("/")[2]
     if data is not None:
+        data = data / name_of_clone if (data / name_of_clone).exists() else data
         if absent := [path for path in repository.paths if not (data / path).exists()]:
             raise SystemExit(f"{data} has no {', '.join(absent)}: {_by_hand(repository)}")
         return data
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pg_graphrag"
     digest = hashlib.sha256(json.dumps(repository).encode()).hexdigest()[:12]
-    folder = cache / f"{repository.url.rpartition('/')[2]}-{digest}"
+    folder = cache / f"{name_of_clone}-{digest}"
     if not folder.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as name:

@@ -28,10 +28,10 @@ import numpy as np
 from pg_graphrag import GraphRAG
 from pg_graphrag.text import prompts
 
-from bench.data.corpora import documents, kept, made_once, questions, remembered, spread
+from bench.data.corpora import documents, kept, questions, remembered, spread
 from bench.data.fetched import fetched
 from bench.retrieval.crossvalidate import said
-from bench.retrieval.unseen import SAMPLES, Question, hotpotqa, musique, parted
+from bench.retrieval.unseen import SAMPLES, Question, hotpotqa, indexed, keyed, musique, parted
 
 SETS = ("musique", "lihua", "unseen-1", "unseen-2", "hotpot-1", "hotpot-2")
 FIRST = 3
@@ -108,15 +108,13 @@ def with_evidence(question: str, answers: list[str], steps: Sequence[str], texts
 
 def of_unseen(url: str, source: str, number: int, part: Sequence[Question]) -> tuple[str, list[Asked]]:
     """Return the corpus of a half of the unseen questions, as `unseen` makes it, and the questions without yes and no."""
-    paragraphs = dict.fromkeys(paragraph for question in part for paragraph in [*question.supporting, *question.others])
-    keys = {paragraph: str(place) for place, paragraph in enumerate(paragraphs)}
-    texts = [{"source_key": key, "title": title, "content": text} for (title, text), key in keys.items()]
+    keys = keyed(part)
     asked = [
         with_evidence(each.text, list(each.answers), each.steps, {keys[at]: " ".join(at) for at in each.supporting})
         for each in part
         if not is_yes_or_no(each.answers[0])
     ]
-    return made_once(url, f"bench-unseen-{source}-{number}-2-", texts, [], {}), asked
+    return indexed(url, f"bench-unseen-{source}-{number}-2-", keys), asked
 
 
 def is_yes_or_no(answer: str) -> bool:

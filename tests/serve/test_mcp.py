@@ -283,6 +283,23 @@ def test_what_a_flag_allows_changes_and_is_undone(server: Serving, module_db: Da
     over_http(server.url, talk)
 
 
+def test_an_agent_says_from_when_to_when_a_document_is_valid(server: Serving, module_db: Database) -> None:
+    module_db.execute("SELECT graphrag.create_corpus('agent memory')")
+    homes = {"Lyon": {"valid_to": "2024-06-03T00:00:00Z"}, "Oslo": {"valid_from": "2024-06-03T00:00:00Z"}}
+
+    async def talk(client: Client) -> None:
+        for home, valid in homes.items():
+            said = {"source_key": home, "content": f"Ann lives in {home}.", **valid}
+            await call(client, "insert", corpus="agent memory", **said)
+        module_db.execute("CALL graphrag.process_jobs()")
+        for day, home in (("2024-05-01", "Lyon"), ("2024-07-01", "Oslo")):
+            asked = {"query": "Where does Ann live?", "filter": {"$as_of": day}}
+            hits = await call(client, "search", corpus="agent memory", **asked)
+            assert [hit["source_key"] for hit in hits["results"]] == [home]
+
+    over_http(server.url, talk)
+
+
 def test_what_is_wrong_is_told_to_the_model(server: Serving) -> None:
     async def talk(client: Client) -> None:
         assert "none" in await error_of(client, "search", query="x", corpus="none")

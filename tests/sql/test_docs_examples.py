@@ -96,6 +96,25 @@ def test_the_python_of_the_client_page_runs(module_db: Database, capsys: pytest.
         assert [item.undone_at is None for item in rag.curations()] == [True, True, True, False]
 
 
+def test_the_memory_page_keeps_graphitis_promises(
+    runtime: Runtime, empty_db: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The four queries below its table, and the Python above it."""
+    page = (PROJECT / "docs/memory.md").read_text(encoding="utf-8")
+    *first, promises = [visible_sql for _, visible_sql, _ in STEP.findall(page)]
+    psql(runtime, empty_db.url, CREATE + "\n".join(first))
+    found = [empty_db.execute(query).fetchall() for query in promises.split(";\n") if query]
+    assert found == [
+        [("Lyon",)],
+        [("Ann lives in Oslo.",)],
+        [("Oslo", "Ann: I moved to Oslo last week.")],
+        [("Ann lives in Lyon.",)],
+    ]
+    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    exec(program.replace("postgresql://…", empty_db.url), {})
+    assert capsys.readouterr().out.startswith("3/1 Ann: I adopted a cat, Tove.\n")
+
+
 def test_the_readmes_graph_answers_its_question_over_a_pronoun(runtime: Runtime, empty_db: Database) -> None:
     """The README's second sentence names nobody: the walk from the engine to Osaka goes by "He"."""
     psql(runtime, empty_db.url, STEP.findall(README.read_text(encoding="utf-8"))[0][1])

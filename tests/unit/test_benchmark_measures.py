@@ -173,4 +173,8 @@ def test_what_cannot_be_fetched_says_what_to_do(
 
 def test_a_folder_that_lacks_a_path_is_refused(repository: Repository, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"has no needed\.txt: .*--data"):
-        fetched(repository, tmp_path)
+        fetched(repository, tmp_path / "other")
+
+
+def test_a_clone_or_a_folder_of_clones_has_the_paths(repository: Repository, tmp_path: Path) -> None:
+    assert fetched(repository, tmp_path / "public") == fetched(repository, tmp_path) == tmp_path / "public"

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from datetime import datetime
 from itertools import pairwise
 from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import quote
@@ -353,11 +354,15 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
             ],
             title: Annotated[str | None, Field(max_length=1000)] = None,
             metadata: dict[str, Any] | None = None,
+            valid_from: Annotated[
+                datetime | None, Field(description="`$as_of` in a filter finds it from then on")
+            ] = None,
+            valid_to: Annotated[datetime | None, Field(description="… and not from then on")] = None,
             corpus: Corpus = None,
         ) -> mcp_results.Inserted:
             """Insert a document, or replace the one of that key. A worker indexes it: see `status`."""
             _require(service, who(ctx), "insert")
-            new = Document(content, source_key, title, metadata or {})
+            new = Document(content, source_key, title, metadata or {}, valid_from, valid_to)
 
             def work(rag: GraphRAG, _: Connection) -> mcp_results.Inserted:
                 return cast(mcp_results.Inserted, asdict(rag.insert(new)))

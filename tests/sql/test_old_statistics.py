@@ -143,3 +143,36 @@ def test_check_reads_curations_once_for_all_that_they_may_be_of(fresh_db: Databa
         if rows > 20_000 and rows > 8 * few.get(statement, 0)
     }
     assert not excess, excess
+
+
+def test_check_and_repair_read_the_queue_once_while_much_waits(fresh_db: Database) -> None:
+    db = fresh_db
+    counts: dict[int, dict[str, float]] = {}
+    for size in (100, 400):
+        corpus = f"of {size}"
+        db.execute("SELECT graphrag.create_corpus(%s, '{\"extractor\": \"given\"}')", [corpus])
+        inserted = (
+            "INSERT INTO graphrag.documents (corpus, source_key, content)"
+            " SELECT %s, n::text, 'Report ' || n FROM generate_series(%s::int, %s::int) n"
+        )
+        db.execute(inserted, [corpus, 1, 3 * size])
+        work(db)
+        db.execute(WITHOUT_AUTOVACUUM)
+        # With an empty queue, as it mostly is.
+        db.execute("VACUUM (ANALYZE)")
+        db.execute("DELETE FROM graphrag.documents WHERE corpus = %s AND source_key::int <= %s", [corpus, size])
+        changed = "UPDATE graphrag.documents SET content = content || '.' WHERE corpus = %s AND source_key::int <= %s"
+        db.execute(changed, [corpus, 2 * size])
+        db.execute(inserted, [corpus, 3 * size + 1, 4 * size])
+        with touched(db) as counts[size]:
+            assert db.execute("SELECT * FROM graphrag.check(%s)", [corpus]).fetchall() == []
+            db.execute("SELECT graphrag.repair()")
+        work(db)
+    few, many = counts.values()
+    assert len(many) > 40
+    excess = {
+        statement: (few.get(statement, 0), rows)
+        for statement, rows in many.items()
+        if rows > 20_000 and rows > 8 * few.get(statement, 0)
+    }
+    assert not excess, excess

@@ -1,6 +1,9 @@
 """What the rows of a copy do not bring: the AGE graph, counts and the queue; and what is said to be left out."""
 
+from typing import Any
+
 from pg_graphrag.beside.process.copying import value
+from pg_graphrag.beside.process.corpus_copy import access
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -30,12 +33,15 @@ def repair(transfer: Transfer, number: int, *, with_graph: bool = True) -> None:
         transfer.writer.execute("SELECT graphrag._queue_jobs(%s, ARRAY[%s]::int[])", [kind, new_number])
 
 
-def left_out(transfer: Transfer) -> list[str]:
-    """Return sentences on what is not copied."""
+def grants_and_notes(transfer: Transfer) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """Return the grants that come along, and sentences on what does not."""
     notes = []
     if (tables := transfer.corpus.attached_tables(transfer.reader)) is not None:
         notes.append(f"attach these tables again, where they are; their documents are there: {tables}")
     sent = "SELECT pg_catalog.count(*) FROM graphrag.llm_batch_requests r WHERE r.state = 'sent' AND r.corpus_id = ANY (%s)"
     if count := value(transfer.reader, sent, [transfer.corpus.ids]):
         notes.append(f"{count} requests in batches at endpoints were left out: the copy asks again")
-    return notes
+    grants, unknown_roles = access.read_grants(transfer)
+    if unknown_roles:
+        notes.append(f"grants of roles that are not there were left out: {', '.join(unknown_roles)}")
+    return grants, notes

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from pg_graphrag.beside.process.copying import check_version, prepare
-from pg_graphrag.beside.process.corpus_copy.both_sides import transaction
+from pg_graphrag.beside.process.corpus_copy.both_sides import document_count, transaction
 from pg_graphrag.beside.process.corpus_copy.source_corpus import unknown_corpus
 from pg_graphrag.beside.process.corpus_move import rounds
 from pg_graphrag.beside.process.corpus_move.marks import Mark, is_open, mark_of, place
@@ -168,7 +168,6 @@ def _finish(
                 "  LEFT JOIN graphrag._histories h ON h.history_id = c.id WHERE %s IN (c.id, h.corpus_id)",
                 [there.number],
             )
-        documents = "SELECT pg_catalog.count(*) FROM graphrag.documents d WHERE d.corpus_id = %s"
-        row = cursor.execute(documents, [there.number]).fetchone()
+        documents = document_count(cursor, there.number)
     leave(source, target, name, there.number, has_graph=True)
-    return CorpusMove(0 if row is None else int(row[0]), count, seconds, notes)
+    return CorpusMove(documents, count, seconds, notes)

@@ -14,11 +14,18 @@ import psycopg
 
 from pg_graphrag.beside.process.copying import Cursor, check_policies, check_version, value
 from pg_graphrag.beside.process.corpus_copy import access
-from pg_graphrag.beside.process.corpus_copy.both_sides import check_equal, check_names, reading, relations_of, writing
+from pg_graphrag.beside.process.corpus_copy.both_sides import (
+    check_equal,
+    check_names,
+    document_count,
+    reading,
+    relations_of,
+    writing,
+)
 from pg_graphrag.beside.process.corpus_copy.providers import choose_providers
 from pg_graphrag.beside.process.corpus_copy.reservation import is_exhausted, reserve
 from pg_graphrag.beside.process.corpus_copy.rows import RowCopy, ordered
-from pg_graphrag.beside.process.corpus_copy.settled import left_out, repair
+from pg_graphrag.beside.process.corpus_copy.settled import grants_and_notes, repair
 from pg_graphrag.beside.process.corpus_copy.source_corpus import SourceCorpus
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 from pg_graphrag.beside.process.corpus_move.marks import Arrival, Mark, mark_of, place, set_mark
@@ -95,10 +102,7 @@ def bring(
             arrival = _arrival(mark, corpus, source)
             transfer, changes = _later(reader, writer, corpus, relations, providers, arrival)
             rows = changes.count
-        notes = left_out(transfer)
-        grants, unknown_roles = access.read_grants(transfer)
-        if unknown_roles:
-            notes.append(access.left_out(unknown_roles))
+        grants, notes = grants_and_notes(transfer)
         numbers = [transfer.new_number(number) for number in corpus.ids]
         if is_last:
             for number in corpus.ids:
@@ -115,8 +119,7 @@ def bring(
             access.open_again(transfer, grants, _PATIENCE)
         else:
             set_mark(writer, numbers, arrival.as_move(place(source)))
-        count = "SELECT pg_catalog.count(*) FROM graphrag.documents d WHERE d.corpus_id = %s"
-        documents = value(writer, count, numbers[:1])
+        documents = document_count(writer, numbers[0])
     return Round(rows, time.monotonic() - start, documents, tuple(notes), is_whole)
 
 
@@ -213,11 +216,11 @@ def _renew_corpora(transfer: Transfer) -> None:
 def _renew_spaces(transfer: Transfer) -> None:
     """Have the spaces that the source has: reembed() makes one, and takes another away."""
     maps = transfer.numbers.maps["embedding_spaces"]
-    wanted = {space[0]: space for space in transfer.corpus.spaces}
-    for number in maps.keys() - wanted.keys():
+    spaces_here = {space[0]: space for space in transfer.corpus.spaces}
+    for number in maps.keys() - spaces_here.keys():
         transfer.writer.execute("SELECT graphrag._drop_space(%s)", [maps.pop(number)])
     rows = RowCopy(transfer)
-    for number, space in wanted.items():
+    for number, space in spaces_here.items():
         if number in maps:
             state = "UPDATE graphrag.embedding_spaces SET state = %s WHERE id = %s"
             transfer.writer.execute(state, [space[5], maps[number]])

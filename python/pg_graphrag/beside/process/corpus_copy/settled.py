@@ -9,12 +9,18 @@ from pg_graphrag.ground.errors import GraphRAGError
 
 # Kinds of jobs of a whole corpus that come along; the others are of attached tables, batches and what repair() queues.
 _CORPUS_JOBS = ("optimize", "summarize", "describe", "reembed", "communities", "reports")
+# What is left of documents that are gone: that all chunks have documents need not be read where no job says otherwise.
+_AWAITS_REMOVALS = """
+SELECT EXISTS (SELECT FROM graphrag.jobs j
+                WHERE j.corpus_id = %s AND (j.kind IN ('remove', 'sweep') OR j.payload OPERATOR(pg_catalog.?) 'removes'))
+"""
 
 
 def repair(transfer: Transfer, number: int, *, with_graph: bool = True) -> None:
     """Make what a copy of tables cannot bring: the AGE graph, counts, the revision and the queue."""
     new_number = transfer.new_number(number)
-    transfer.writer.execute("SELECT graphrag._queue_removals(%s)", [new_number])
+    if with_graph or value(transfer.reader, _AWAITS_REMOVALS, [number]):
+        transfer.writer.execute("SELECT graphrag._queue_removals(%s)", [new_number])
     if value(transfer.writer, "SELECT graphrag._repair_corpus(%s, %s)", [new_number, with_graph]) is None:
         raise GraphRAGError(
             f'corpus "{transfer.corpus.name_of(number)}" has damaged rows',

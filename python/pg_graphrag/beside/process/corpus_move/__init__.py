@@ -19,6 +19,7 @@ from pg_graphrag.beside.process.corpus_copy.both_sides import document_count, tr
 from pg_graphrag.beside.process.corpus_copy.source_corpus import unknown_corpus
 from pg_graphrag.beside.process.corpus_move import rounds
 from pg_graphrag.beside.process.corpus_move.marks import Mark, is_open, mark_of, place
+from pg_graphrag.beside.process.corpus_move.row_changes import KeySums
 from pg_graphrag.beside.process.corpus_move.switch import await_target, freeze, leave, thaw
 from pg_graphrag.beside.process.corpus_move.undo import undo_move
 from pg_graphrag.ground.errors import GraphRAGError
@@ -99,9 +100,11 @@ def move_corpus(
             "--undo --force has it read and written here; then move it anew.",
         )
     count = 0
+    sums: Mapping[str, KeySums] = {}
     while not (here.state == "moving" and there is not None):
         is_first = there is None
-        done = rounds.bring(source, target, name, providers or {})
+        done = rounds.bring(source, target, name, providers or {}, sums=sums)
+        sums = done.sums
         count += 1
         brought = f"{done.documents} documents" if is_first else f"{done.rows} rows"
         report(f"round {count}: {brought} in {done.seconds:.1f} s")
@@ -116,7 +119,7 @@ def move_corpus(
     start = time.monotonic()
     try:
         freeze(source, target, name, here.number, there.number)
-        done = rounds.bring(source, target, name, providers or {}, is_last=True)
+        done = rounds.bring(source, target, name, providers or {}, is_last=True, sums=sums)
     except BaseException:
         # Where nobody knows whether the target is open, the same call finds it out later, or what takes the move back.
         with suppress(GraphRAGError, psycopg.Error):

@@ -34,6 +34,8 @@ from tests.sql.test_copy_corpus import differences, fill, source, state
 from tests.sql.two_hosts import QUESTION, plain_database, reply
 
 REPLY = reply
+# As many rounds on a machine that is busy: the one after the copy is the last but one.
+FEW_ROUNDS = ["--pause", "60"]
 __all__ = ["source"]
 
 
@@ -46,7 +48,7 @@ def beside(shared_cluster: Cluster | Server) -> Iterator[str]:
 
 
 def move(source: str, target: str, *arguments: str) -> int:
-    return cli.main(["move", "stories", "--url", source, "--to", target, *arguments])
+    return cli.main(["move", "stories", "--url", source, "--to", target, *FEW_ROUNDS, *arguments])
 
 
 def in_round(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None]) -> list[int]:
@@ -437,7 +439,7 @@ def test_a_target_that_was_changed_after_its_fingerprint_is_not_opened(
     put_all(db, corpus, STORIES)
     work(db)
     with plain_database(shared_cluster) as target:
-        command = ["move", corpus, "--url", db.url, "--to", target]
+        command = ["move", corpus, "--url", db.url, "--to", target, *FEW_ROUNDS]
         with monkeypatch.context() as patched:
             done = in_round(patched, 2, lambda: tamper(target, corpus, section))
             assert cli.main(command) == 1
@@ -466,7 +468,7 @@ def test_a_row_that_is_changed_while_the_last_round_is_under_way_is_found(
         repair(*arguments, **options)
 
     with plain_database(shared_cluster) as target:
-        command = ["move", corpus, "--url", db.url, "--to", target]
+        command = ["move", corpus, "--url", db.url, "--to", target, *FEW_ROUNDS]
         with monkeypatch.context() as patched:
             patched.setattr(rounds, "repair", tampered)
             assert cli.main(command) == 1
@@ -526,7 +528,7 @@ def last_round(
         patched.setattr(psycopg.Copy, "write", written)
         patched.setattr(rounds, "check_equal", checked)
         patched.setattr(RowChanges, "_has_keys", has_keys)
-        assert cli.main(["move", corpus, "--url", db.url, "--to", target]) == 0
+        assert cli.main(["move", corpus, "--url", db.url, "--to", target, *FEW_ROUNDS]) == 0
         assert len(done) == 3
     assert compared == [2], "fingerprints before writers wait, and never after"
     large = ("chunks", "chunk_windows", "window_vectors", "entity_mentions", "entities", "relationships")

@@ -192,6 +192,7 @@ def test_check_sorts_no_vectors(db: Database) -> None:
     corpus = new_corpus(db)
     put_all(db, corpus, STORIES)
     work(db)
+    db.execute("ANALYZE")
     widths: dict[str, int] = {}
 
     def note(text: str, plan: dict[str, Any]) -> None:

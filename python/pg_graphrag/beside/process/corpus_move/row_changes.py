@@ -125,8 +125,7 @@ class RowChanges(RowCopy):
         self._delete_gone("bm25_segments", columns["bm25_segments"])
         self._copy_new_segments(columns["bm25_segments"])
         for table, names in loose:
-            if table in self._sent:
-                self._write(table, names)
+            self._write(table, names)
         self._copy("pictures", columns["pictures"])
         self._copy_documents(columns["documents"])
         self._writer.execute("DELETE FROM graphrag.community_states s WHERE s.corpus_id = ANY (%s)", [self._there.ids])
@@ -258,6 +257,8 @@ class RowChanges(RowCopy):
         self._writer.execute(f"DELETE FROM graphrag.{table} x USING {self._loaded(table)} l WHERE {same}".encode())
 
     def _write(self, table: str, columns: list[str]) -> None:
+        if table not in self._sent:
+            return
         listed = ", ".join(f'"{column}"' for column in columns)
         statement = f"INSERT INTO graphrag.{table} ({listed}) SELECT {listed} FROM {self._loaded(table)}"
         if table in _KEPT:
@@ -347,8 +348,11 @@ def _sums(rows: str, keys: list[str], more: str = "") -> str:
 
 
 def _hash(keys: list[str]) -> str:
-    listed = ", ".join(f'k."{key}"' for key in keys)
-    return f"pg_catalog.hash_record_extended(ROW ({listed}), 0)"
+    hashed = "0"
+    for key in keys:
+        name, of_type = ("hashint8extended", "bigint") if key.endswith("id") else ("hashtextextended", "text")
+        hashed = f'pg_catalog.{name}(k."{key}"::{of_type}, {hashed})'
+    return hashed
 
 
 def _group(keys: list[str]) -> str:

@@ -13,9 +13,9 @@ from pg_graphrag.server.corpus.spaces import Space, of_state, spaces
 _ORPHANS = """
 SELECT pg_catalog.format('vector of %s %s', '{name}', v.{number}) AS object,
        CASE WHEN x.id IS NULL THEN 'is of nothing' ELSE 'is there twice, or of the wrong size or place' END AS detail
-  FROM (SELECT v.{columns}, v.space_id, {vector}.vector_dims(v.embedding) AS dimensions,
-               pg_catalog.count(*) OVER (PARTITION BY v.{number}) AS copies
-          FROM {table} v) v -- no whole vectors: they would be sorted
+  FROM (SELECT v.*, pg_catalog.count(*) OVER (PARTITION BY v.{number}) AS copies
+          -- OFFSET 0: or whole vectors are sorted.
+          FROM (SELECT v.{columns}, v.space_id, {vector}.vector_dims(v.embedding) AS dimensions FROM {table} v OFFSET 0) v) v
   LEFT JOIN graphrag.{source} x ON x.id = v.{number}{only}
  WHERE x.id IS NULL OR v.copies > 1 OR v.space_id <> $1 OR v.dimensions <> $2{other}
 """

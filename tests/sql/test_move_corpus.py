@@ -478,7 +478,7 @@ def test_a_row_that_is_changed_while_the_last_round_is_under_way_is_found(
 def last_round(
     db: Database, shared_cluster: Cluster | Server, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> tuple[int, int]:
-    """Move a corpus of so many documents: statements and copied bytes while it is not written. No table is read once too often."""
+    """Move a corpus of so many documents: statements and copied bytes while it is not written."""
     corpus = new_corpus(db)
     put_all(
         db, corpus, {f"{key} {place}": f"{text} {place}" for place in range(count) for key, text in STORIES.items()}

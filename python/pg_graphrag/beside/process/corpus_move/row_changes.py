@@ -19,7 +19,6 @@ little as finds out what went, and whether somebody else wrote. Parallel queries
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from psycopg import sql
 
@@ -330,7 +329,7 @@ class RowChanges(RowCopy):
 
 
 def _is_since(row: str, transaction: str) -> str:
-    """Return SQL of whether a row was written by this transaction or a later one; as by age(), which no parallel query may ask."""
+    """Return SQL of whether a row was written by this transaction or a later one. No parallel query may ask age()."""
     return f"(({row}.xmin::text::bigint - {int(transaction) % 2**32}) & {2**32 - 1}) < {2**31}"
 
 

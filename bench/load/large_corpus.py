@@ -429,12 +429,12 @@ def report(url: str, text: MixedText, options: argparse.Namespace) -> None:
         PARTS[part](url, text)
 
 
-def prepare(url: str, endpoint: Endpoint) -> None:
+def prepare(url: str, endpoint: Endpoint, database: str = DATABASE) -> None:
     """Make database and corpus where they are not there, and name the endpoint."""
     with psycopg.connect(url, autocommit=True) as server:
-        if not server.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchall():
-            server.execute(f"CREATE DATABASE {DATABASE}".encode())
-    with psycopg.connect(conninfo.make_conninfo(url, dbname=DATABASE), autocommit=True) as connection:
+        if not server.execute("SELECT FROM pg_database WHERE datname = %s", [database]).fetchall():
+            server.execute(f"CREATE DATABASE {database}".encode())
+    with psycopg.connect(conninfo.make_conninfo(url, dbname=database), autocommit=True) as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS pg_graphrag CASCADE")
         connection.execute("SELECT graphrag.set_provider(%s, 'openai', %s)", [PROVIDER, endpoint.url])
         if not scalar(connection, "SELECT count(*) FROM graphrag.corpora WHERE name = %s", CORPUS):

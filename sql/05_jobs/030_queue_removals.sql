@@ -7,10 +7,11 @@ DECLARE
     queued bigint;
 BEGIN
     SELECT graphrag._requeue_jobs('remove', array_agg(gone.corpus_id), array_agg(gone.document_id)) INTO queued
-      FROM (SELECT DISTINCT c.corpus_id, c.document_id FROM graphrag.chunks c
-             WHERE c.corpus_id = _queue_removals.corpus_id
-               AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = c.document_id AND d.retracted_at IS NULL)
-               AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = c.document_id AND j.kind = 'remove')) gone;
+      FROM (SELECT c.corpus_id, c.document_id FROM graphrag.chunks c WHERE c.corpus_id = _queue_removals.corpus_id
+            EXCEPT SELECT d.corpus_id, d.id FROM graphrag.documents d WHERE d.corpus_id = _queue_removals.corpus_id AND d.retracted_at IS NULL
+            -- To statistics of an empty queue, NOT EXISTS would be a scan of it for each chunk.
+            EXCEPT SELECT j.corpus_id, j.document_id FROM graphrag.jobs j WHERE j.corpus_id = _queue_removals.corpus_id AND j.kind = 'remove') gone
+     WHERE NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = gone.document_id AND d.retracted_at IS NULL);
     DELETE FROM graphrag.jobs j
      WHERE j.corpus_id = _queue_removals.corpus_id AND j.kind IN ('index', 'embed', 'graph')
        AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.id = j.document_id AND d.retracted_at IS NULL);

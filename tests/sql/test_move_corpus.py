@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -33,6 +34,8 @@ from tests.sql.test_copy_corpus import differences, fill, source, state
 from tests.sql.two_hosts import QUESTION, plain_database, reply
 
 REPLY = reply
+# As many rounds on a machine that is busy: the one after the copy is the last but one.
+FEW_ROUNDS = ["--pause", "60"]
 __all__ = ["source"]
 
 
@@ -45,7 +48,7 @@ def beside(shared_cluster: Cluster | Server) -> Iterator[str]:
 
 
 def move(source: str, target: str, *arguments: str) -> int:
-    return cli.main(["move", "stories", "--url", source, "--to", target, *arguments])
+    return cli.main(["move", "stories", "--url", source, "--to", target, *FEW_ROUNDS, *arguments])
 
 
 def in_round(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None]) -> list[int]:
@@ -441,7 +444,7 @@ def test_a_target_that_was_changed_after_its_fingerprint_is_not_opened(
     put_all(db, corpus, STORIES)
     work(db)
     with plain_database(shared_cluster) as target:
-        command = ["move", corpus, "--url", db.url, "--to", target]
+        command = ["move", corpus, "--url", db.url, "--to", target, *FEW_ROUNDS]
         with monkeypatch.context() as patched:
             done = in_round(patched, 2, lambda: tamper(target, corpus, section))
             assert cli.main(command) == 1
@@ -470,7 +473,7 @@ def test_a_row_that_is_changed_while_the_last_round_is_under_way_is_found(
         repair(*arguments, **options)
 
     with plain_database(shared_cluster) as target:
-        command = ["move", corpus, "--url", db.url, "--to", target]
+        command = ["move", corpus, "--url", db.url, "--to", target, *FEW_ROUNDS]
         with monkeypatch.context() as patched:
             patched.setattr(rounds, "repair", tampered)
             assert cli.main(command) == 1
@@ -491,13 +494,26 @@ def last_round(
     figures = {"statements": 0, "bytes": 0}
     compared: list[int] = []
     tables: set[str] = set()
+    reads: Counter[tuple[str, bool]] = Counter()
     with monkeypatch.context() as patched, plain_database(shared_cluster) as target:
         execute, write, check_equal = psycopg.Cursor.execute, psycopg.Copy.write, rounds.check_equal
+        copied = psycopg.Cursor.copy
         done = in_round(patched, -1, lambda: None)
 
         def executed(*arguments: Any, **options: Any) -> Any:
             figures["statements"] += len(done) == 3
+            note(*arguments)
             return execute(*arguments, **options)
+
+        def copy(*arguments: Any, **options: Any) -> Any:
+            note(*arguments)
+            return copied(*arguments, **options)
+
+        def note(cursor: psycopg.Cursor[Any], statement: Any, *_: Any) -> None:
+            text = statement if isinstance(statement, bytes) else str(statement).encode()
+            if len(done) == 3 and b"created_at" not in text:
+                found = re.findall(rb"FROM graphrag\.(\w+) x", text)
+                reads.update((table.decode(), cursor.connection.info.dbname == db.info.dbname) for table in found)
 
         def written(copy: psycopg.Copy, block: bytes) -> None:
             figures["bytes"] += len(block) if len(done) == 3 else 0
@@ -513,12 +529,17 @@ def last_round(
 
         compare = RowChanges._has_keys
         patched.setattr(psycopg.Cursor, "execute", executed)
+        patched.setattr(psycopg.Cursor, "copy", copy)
         patched.setattr(psycopg.Copy, "write", written)
         patched.setattr(rounds, "check_equal", checked)
         patched.setattr(RowChanges, "_has_keys", has_keys)
-        assert cli.main(["move", corpus, "--url", db.url, "--to", target]) == 0
+        assert cli.main(["move", corpus, "--url", db.url, "--to", target, *FEW_ROUNDS]) == 0
         assert len(done) == 3
     assert compared == [2], "fingerprints before writers wait, and never after"
+    large = ("chunks", "chunk_windows", "window_vectors", "entity_mentions", "entities", "relationships")
+    assert {(table, is_source): reads[table, is_source] for table in large for is_source in (True, False)} == {
+        (table, is_source): 2 if is_source else 1 for table in large for is_source in (True, False)
+    }, "what is newer and the keys here, both at once there"
     read = set(re.findall(r"(?:FROM|JOIN) graphrag\.(\w+)", "".join(_SECTIONS.values())))
     assert len(read) > 10
     assert tables >= read | {"bm25_segments", "bm25_postings", "bm25_tail", "bm25_tombstones"}, "all that they read"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 from bench.load.public_surface import WITHOUT_AUTOVACUUM
 from tests.runtime.cluster import Database
-from tests.sql.ingest import value, work
+from tests.sql.ingest import STORIES, new_corpus, put_all, value, work
 
 EXPLAINED = """
 LOAD 'auto_explain';
@@ -59,24 +59,34 @@ def rows_touched(plan: dict[str, Any]) -> float:
 
 
 @contextmanager
+def explained(db: Database, note: Callable[[str, dict[str, Any]], None]) -> Iterator[None]:
+    """Tell `note` of each statement of a session its text, without numbers, and its plan."""
+
+    def noted(notice: psycopg.errors.Diagnostic) -> None:
+        message = notice.message_primary or ""
+        if "plan:\n" in message:
+            statement = json.loads(message.split("plan:\n", 1)[1])
+            note(re.sub(r"\d[\d,]*", "0", " ".join(statement["Query Text"].split())), statement["Plan"])
+
+    db.execute(EXPLAINED)
+    db.add_notice_handler(noted)
+    try:
+        yield
+    finally:
+        db.remove_notice_handler(noted)
+        db.execute("SET auto_explain.log_min_duration = -1")
+
+
+@contextmanager
 def touched(db: Database) -> Iterator[dict[str, float]]:
     """Count, by statement, the rows that the plans of a session touch."""
     counts: dict[str, float] = {}
 
-    def note(notice: psycopg.errors.Diagnostic) -> None:
-        message = notice.message_primary or ""
-        if "plan:\n" in message:
-            explained = json.loads(message.split("plan:\n", 1)[1])
-            text = re.sub(r"\d[\d,]*", "0", " ".join(explained["Query Text"].split()))
-            counts[text] = counts.get(text, 0.0) + rows_touched(explained["Plan"])
+    def note(text: str, plan: dict[str, Any]) -> None:
+        counts[text] = counts.get(text, 0.0) + rows_touched(plan)
 
-    db.execute(EXPLAINED)
-    db.add_notice_handler(note)
-    try:
+    with explained(db, note):
         yield counts
-    finally:
-        db.remove_notice_handler(note)
-        db.execute("SET auto_explain.log_min_duration = -1")
 
 
 @pytest.mark.slow
@@ -143,3 +153,56 @@ def test_check_reads_curations_once_for_all_that_they_may_be_of(fresh_db: Databa
         if rows > 20_000 and rows > 8 * few.get(statement, 0)
     }
     assert not excess, excess
+
+
+def test_check_and_repair_read_the_queue_once_while_much_waits(fresh_db: Database) -> None:
+    db = fresh_db
+    counts: dict[int, dict[str, float]] = {}
+    for size in (100, 400):
+        corpus = f"of {size}"
+        db.execute('SELECT graphrag.create_corpus(%s, \'{"extractor": "given"}\')', [corpus])
+        inserted = (
+            "INSERT INTO graphrag.documents (corpus, source_key, content)"
+            " SELECT %s, n::text, 'Report ' || n FROM generate_series(%s::int, %s::int) n"
+        )
+        db.execute(inserted, [corpus, 1, 3 * size])
+        work(db)
+        db.execute(WITHOUT_AUTOVACUUM)
+        # With an empty queue, as it mostly is.
+        db.execute("VACUUM (ANALYZE)")
+        db.execute("DELETE FROM graphrag.documents WHERE corpus = %s AND source_key::int <= %s", [corpus, size])
+        changed = "UPDATE graphrag.documents SET content = content || '.' WHERE corpus = %s AND source_key::int <= %s"
+        db.execute(changed, [corpus, 2 * size])
+        db.execute(inserted, [corpus, 3 * size + 1, 4 * size])
+        with touched(db) as counts[size]:
+            assert db.execute("SELECT * FROM graphrag.check(%s)", [corpus]).fetchall() == []
+            db.execute("SELECT graphrag.repair()")
+        work(db)
+    few, many = counts.values()
+    assert len(many) > 40
+    excess = {
+        statement: (few.get(statement, 0), rows)
+        for statement, rows in many.items()
+        if rows > 20_000 and rows > 8 * few.get(statement, 0)
+    }
+    assert not excess, excess
+
+
+def test_check_sorts_no_vectors(db: Database) -> None:
+    corpus = new_corpus(db)
+    put_all(db, corpus, STORIES)
+    work(db)
+    db.execute("ANALYZE")
+    widths: dict[str, int] = {}
+
+    def note(text: str, plan: dict[str, Any]) -> None:
+        if plan["Node Type"] in ("Sort", "WindowAgg"):
+            widths[text] = max(widths.get(text, 0), plan["Plan Width"])
+        for part in plan.get("Plans", []):
+            note(text, part)
+
+    with explained(db, note):
+        assert db.execute("SELECT * FROM graphrag.check(%s)", [corpus]).fetchall() == []
+    of_vectors = {text: width for text, width in widths.items() if "_vectors" in text}
+    assert len(of_vectors) > 2
+    assert max(of_vectors.values()) < 200, of_vectors

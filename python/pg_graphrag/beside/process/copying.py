@@ -207,8 +207,8 @@ def _copy_table(
     copy_rows(reader, writer, selected, qualified(name), columns)
 
 
-def copy_rows(reader: Cursor, writer: Cursor, query: sql.Composable, table: sql.Identifier, columns: list[str]) -> None:
-    """Copy the rows of a query into these columns of a table."""
+def copy_rows(reader: Cursor, writer: Cursor, query: sql.Composable, table: sql.Identifier, columns: list[str]) -> int:
+    """Copy the rows of a query into these columns of a table; return how many."""
     inserted = sql.SQL(", ").join(sql.Identifier(column) for column in columns)
     with (
         reader.copy(sql.SQL("COPY ({query}) TO STDOUT (FORMAT binary)").format(query=query)) as blocks,
@@ -218,6 +218,7 @@ def copy_rows(reader: Cursor, writer: Cursor, query: sql.Composable, table: sql.
     ):
         for block in blocks:
             rows.write(block)
+    return writer.rowcount
 
 
 def _value(table: str, column: str, has_cypher: bool) -> Any:

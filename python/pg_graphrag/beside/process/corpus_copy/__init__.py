@@ -11,13 +11,20 @@ from typing import Any
 
 import psycopg
 
-from pg_graphrag.beside.process.copying import check_policies, check_version, value
+from pg_graphrag.beside.process.copying import check_policies, check_version
 from pg_graphrag.beside.process.corpus_copy import access
-from pg_graphrag.beside.process.corpus_copy.both_sides import check_equal, check_names, reading, relations_of, writing
+from pg_graphrag.beside.process.corpus_copy.both_sides import (
+    check_equal,
+    check_names,
+    document_count,
+    reading,
+    relations_of,
+    writing,
+)
 from pg_graphrag.beside.process.corpus_copy.providers import choose_providers
 from pg_graphrag.beside.process.corpus_copy.reservation import reserve
 from pg_graphrag.beside.process.corpus_copy.rows import RowCopy, ordered
-from pg_graphrag.beside.process.corpus_copy.settled import left_out, repair
+from pg_graphrag.beside.process.corpus_copy.settled import grants_and_notes, repair
 from pg_graphrag.beside.process.corpus_copy.source_corpus import SourceCorpus
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 from pg_graphrag.operate.admin.corpus_changes import check_name
@@ -64,9 +71,9 @@ def copy_corpus(
         with reading(source) as reader:
             check_policies(reader, writer)
             corpus = SourceCorpus.read(reader, name)
-            for wanted_name in (new_name, history_name):
-                if wanted_name is not None:
-                    check_name(wanted_name)
+            for name_there in (new_name, history_name):
+                if name_there is not None:
+                    check_name(name_there)
             names = corpus.names(new_name, history_name)
             check_names(
                 writer, list(names.values()), "Give another name with --as NAME; of a history with --history-as NAME."
@@ -81,11 +88,6 @@ def copy_corpus(
             for number in corpus.ids:
                 repair(transfer, number)
                 check_equal(reader, corpus.name_of(number), writer, names[number])
-            notes = left_out(transfer)
-            grants, unknown_roles = access.read_grants(transfer)
-            if unknown_roles:
-                notes.append(access.left_out(unknown_roles))
+            grants, notes = grants_and_notes(transfer)
         access.put_in_force(transfer, grants)
-        # Without those of its history.
-        count = "SELECT pg_catalog.count(*) FROM graphrag.documents d WHERE d.corpus_id = %s"
-        return CorpusCopy(value(writer, count, [transfer.new_number(corpus.ids[0])]), notes)
+        return CorpusCopy(document_count(writer, transfer.new_number(corpus.ids[0])), notes)

@@ -27,11 +27,6 @@ def read_grants(transfer: Transfer) -> tuple[list[tuple[Any, ...]], list[str]]:
     return [grant for grant in grants if grant[1] in roles], sorted({grant[1] for grant in grants} - roles)
 
 
-def left_out(roles: list[str]) -> str:
-    """Return a sentence on roles that the target has not."""
-    return f"grants of roles that are not there were left out: {', '.join(roles)}"
-
-
 def put_in_force(transfer: Transfer, grants: list[tuple[Any, ...]]) -> None:
     """Put in force who sees the corpora, last of all: it locks the documents of all corpora."""
     protections = {row["id"]: row["protection"] for row in transfer.corpus.corpora if row["protection"] is not None}

@@ -8,7 +8,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from pg_graphrag.beside.process.copying import RELATIONS, Cursor, check_version, prepare
+from pg_graphrag.beside.process.copying import RELATIONS, Cursor, check_version, prepare, value
 from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations
 from pg_graphrag.beside.process.host import process_of
 from pg_graphrag.beside.process.routines import dumped
@@ -84,10 +84,10 @@ def _end(cursor: Cursor, command: LiteralString) -> None:
 
 def check_names(writer: Cursor, names: list[str], hint: str) -> None:
     """Raise 42710 where the target has a corpus of one of these names, or two are one, with a `hint` what to do."""
-    found = writer.execute("SELECT c.name FROM graphrag.corpora c WHERE c.name = ANY (%s)", [names]).fetchall()
-    taken = [name for name in names if (name,) in found]
-    if taken or len(set(names)) < len(names):
-        name = (taken or names)[0]
+    rows = writer.execute("SELECT c.name FROM graphrag.corpora c WHERE c.name = ANY (%s)", [names]).fetchall()
+    names_there = [name for name in names if (name,) in rows]
+    if names_there or len(set(names)) < len(names):
+        name = (names_there or names)[0]
         raise GraphRAGError(
             f'database "{writer.connection.info.dbname}" has a corpus "{name}" already', sqlstate="42710", hint=hint
         )
@@ -97,6 +97,12 @@ def relations_of(writer: Cursor) -> Relations:
     """Return the tables that a dump has, in the order in which rows refer to each other."""
     relations = writer.execute(RELATIONS, [[name for name, _ in dumped()]]).fetchall()
     return [(name.removeprefix("graphrag."), columns) for name, kind, columns in relations if kind == "r"]
+
+
+def document_count(cursor: Cursor, number: int) -> int:
+    """Return the number of documents of a corpus, without those of its history."""
+    counted = "SELECT pg_catalog.count(*) FROM graphrag.documents d WHERE d.corpus_id = %s"
+    return int(value(cursor, counted, [number]))
 
 
 def check_equal(reader: Cursor, name: str, writer: Cursor, new_name: str) -> None:

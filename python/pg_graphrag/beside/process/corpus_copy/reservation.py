@@ -44,17 +44,22 @@ def reserve(
 
 def is_exhausted(reader: Cursor, numbers: Renumbering, relations: Relations) -> bool:
     """Whether the source may have given numbers beyond those that are reserved."""
-    return any(
-        value(reader, f"SELECT s.last_value FROM graphrag.{domain}_id_seq s") > numbers.highest.get(domain, 0)
-        for domain in _sequences(reader, relations)
+    last_values = " UNION ALL ".join(
+        f"SELECT '{domain}', s.last_value FROM graphrag.{domain}_id_seq s" for domain in _sequences(reader, relations)
     )
+    rows = reader.execute(last_values.encode()).fetchall()
+    return any(last > numbers.highest.get(domain, 0) for domain, last in rows)
 
 
 def _sequences(reader: Cursor, relations: Relations) -> list[str]:
     """Return the tables whose rows are numbered by a sequence of 8 bytes."""
-    names = "SELECT pg_catalog.to_regclass('graphrag.' || %s || '_id_seq') IS NOT NULL"
+    numbered = (
+        "SELECT t.name FROM pg_catalog.unnest(%s::text[]) AS t (name)"
+        " WHERE pg_catalog.to_regclass('graphrag.' || t.name || '_id_seq') IS NOT NULL"
+    )
     apart = ("corpora", "providers", "embedding_spaces", "llm_batches")
-    return [table for table, _ in relations if table not in apart and value(reader, names, [table])]
+    tables = [table for table, _ in relations if table not in apart]
+    return [row[0] for row in reader.execute(numbered, [tables]).fetchall()]
 
 
 _SEGMENTS = "SELECT x.kind, x.item_ids, x.document_ids FROM graphrag.bm25_segments x WHERE x.corpus_id = ANY (%s)"

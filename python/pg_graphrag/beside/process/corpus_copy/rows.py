@@ -125,12 +125,12 @@ class RowCopy:
             return "NULL::bigint"
         return _VALUES.get((table, column)) or self._numbers.column(table, column)
 
-    def _copy(self, table: str, columns: list[str], *, to: str | None = None, condition: str = "true") -> None:
+    def _copy(self, table: str, columns: list[str], *, to: str | None = None, condition: str = "true") -> int:
         query = (
             f"SELECT {self._values(table, columns)} FROM graphrag.{table} x"
             f" WHERE {self._corpus.condition(table, columns)} AND {condition}"
         )
-        copy_rows(self._reader, self._writer, sql.SQL(query), qualified(to or f"graphrag.{table}"), columns)
+        return copy_rows(self._reader, self._writer, sql.SQL(query), qualified(to or f"graphrag.{table}"), columns)
 
     def _copy_documents(self, columns: list[str]) -> None:
         """Copy documents. What is indexed of those with pictures is what their hash says, which has the pictures' numbers."""

@@ -1,17 +1,26 @@
 """What the rows of a copy do not bring: the AGE graph, counts and the queue; and what is said to be left out."""
 
+from typing import Any
+
 from pg_graphrag.beside.process.copying import value
+from pg_graphrag.beside.process.corpus_copy import access
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 from pg_graphrag.ground.errors import GraphRAGError
 
 # Kinds of jobs of a whole corpus that come along; the others are of attached tables, batches and what repair() queues.
 _CORPUS_JOBS = ("optimize", "summarize", "describe", "reembed", "communities", "reports")
+# What is left of documents that are gone: that all chunks have documents need not be read where no job says otherwise.
+_AWAITS_REMOVALS = """
+SELECT EXISTS (SELECT FROM graphrag.jobs j
+                WHERE j.corpus_id = %s AND (j.kind IN ('remove', 'sweep') OR j.payload OPERATOR(pg_catalog.?) 'removes'))
+"""
 
 
 def repair(transfer: Transfer, number: int, *, with_graph: bool = True) -> None:
     """Make what a copy of tables cannot bring: the AGE graph, counts, the revision and the queue."""
     new_number = transfer.new_number(number)
-    transfer.writer.execute("SELECT graphrag._queue_removals(%s)", [new_number])
+    if with_graph or value(transfer.reader, _AWAITS_REMOVALS, [number]):
+        transfer.writer.execute("SELECT graphrag._queue_removals(%s)", [new_number])
     if value(transfer.writer, "SELECT graphrag._repair_corpus(%s, %s)", [new_number, with_graph]) is None:
         raise GraphRAGError(
             f'corpus "{transfer.corpus.name_of(number)}" has damaged rows',
@@ -30,12 +39,15 @@ def repair(transfer: Transfer, number: int, *, with_graph: bool = True) -> None:
         transfer.writer.execute("SELECT graphrag._queue_jobs(%s, ARRAY[%s]::int[])", [kind, new_number])
 
 
-def left_out(transfer: Transfer) -> list[str]:
-    """Return sentences on what is not copied."""
+def grants_and_notes(transfer: Transfer) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """Return the grants that come along, and sentences on what does not."""
     notes = []
     if (tables := transfer.corpus.attached_tables(transfer.reader)) is not None:
         notes.append(f"attach these tables again, where they are; their documents are there: {tables}")
     sent = "SELECT pg_catalog.count(*) FROM graphrag.llm_batch_requests r WHERE r.state = 'sent' AND r.corpus_id = ANY (%s)"
     if count := value(transfer.reader, sent, [transfer.corpus.ids]):
         notes.append(f"{count} requests in batches at endpoints were left out: the copy asks again")
-    return notes
+    grants, unknown_roles = access.read_grants(transfer)
+    if unknown_roles:
+        notes.append(f"grants of roles that are not there were left out: {', '.join(unknown_roles)}")
+    return grants, notes

@@ -15,10 +15,11 @@ from typing import Any
 import psycopg
 
 from pg_graphrag.beside.process.copying import check_version, prepare
-from pg_graphrag.beside.process.corpus_copy.both_sides import transaction
+from pg_graphrag.beside.process.corpus_copy.both_sides import document_count, transaction
 from pg_graphrag.beside.process.corpus_copy.source_corpus import unknown_corpus
 from pg_graphrag.beside.process.corpus_move import rounds
 from pg_graphrag.beside.process.corpus_move.marks import Mark, is_open, mark_of, place
+from pg_graphrag.beside.process.corpus_move.row_changes import KeySums
 from pg_graphrag.beside.process.corpus_move.switch import await_target, freeze, leave, thaw
 from pg_graphrag.beside.process.corpus_move.undo import undo_move
 from pg_graphrag.ground.errors import GraphRAGError
@@ -99,9 +100,11 @@ def move_corpus(
             "--undo --force has it read and written here; then move it anew.",
         )
     count = 0
+    sums: Mapping[str, KeySums] = {}
     while not (here.state == "moving" and there is not None):
         is_first = there is None
-        done = rounds.bring(source, target, name, providers or {})
+        done = rounds.bring(source, target, name, providers or {}, sums=sums)
+        sums = done.sums
         count += 1
         brought = f"{done.documents} documents" if is_first else f"{done.rows} rows"
         report(f"round {count}: {brought} in {done.seconds:.1f} s")
@@ -116,7 +119,7 @@ def move_corpus(
     start = time.monotonic()
     try:
         freeze(source, target, name, here.number, there.number)
-        done = rounds.bring(source, target, name, providers or {}, is_last=True)
+        done = rounds.bring(source, target, name, providers or {}, is_last=True, sums=sums)
     except BaseException:
         # Where nobody knows whether the target is open, the same call finds it out later, or what takes the move back.
         with suppress(GraphRAGError, psycopg.Error):
@@ -168,7 +171,6 @@ def _finish(
                 "  LEFT JOIN graphrag._histories h ON h.history_id = c.id WHERE %s IN (c.id, h.corpus_id)",
                 [there.number],
             )
-        documents = "SELECT pg_catalog.count(*) FROM graphrag.documents d WHERE d.corpus_id = %s"
-        row = cursor.execute(documents, [there.number]).fetchone()
+        documents = document_count(cursor, there.number)
     leave(source, target, name, there.number, has_graph=True)
-    return CorpusMove(0 if row is None else int(row[0]), count, seconds, notes)
+    return CorpusMove(documents, count, seconds, notes)

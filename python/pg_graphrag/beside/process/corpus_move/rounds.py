@@ -14,16 +14,23 @@ import psycopg
 
 from pg_graphrag.beside.process.copying import Cursor, check_policies, check_version, value
 from pg_graphrag.beside.process.corpus_copy import access
-from pg_graphrag.beside.process.corpus_copy.both_sides import check_equal, check_names, reading, relations_of, writing
+from pg_graphrag.beside.process.corpus_copy.both_sides import (
+    check_equal,
+    check_names,
+    document_count,
+    reading,
+    relations_of,
+    writing,
+)
 from pg_graphrag.beside.process.corpus_copy.providers import choose_providers
 from pg_graphrag.beside.process.corpus_copy.reservation import is_exhausted, reserve
 from pg_graphrag.beside.process.corpus_copy.rows import RowCopy, ordered
-from pg_graphrag.beside.process.corpus_copy.settled import left_out, repair
+from pg_graphrag.beside.process.corpus_copy.settled import grants_and_notes, repair
 from pg_graphrag.beside.process.corpus_copy.source_corpus import SourceCorpus
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 from pg_graphrag.beside.process.corpus_move.marks import Arrival, Mark, mark_of, place, set_mark
 from pg_graphrag.beside.process.corpus_move.placements import note_placement
-from pg_graphrag.beside.process.corpus_move.row_changes import RowChanges
+from pg_graphrag.beside.process.corpus_move.row_changes import KeySums, RowChanges
 from pg_graphrag.beside.process.corpus_move.switch import check_frozen, meanwhile
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -40,7 +47,7 @@ _OWN = "SELECT pg_catalog.pg_current_xact_id()::text"
 class Round:
     """What a round did: rows written and deleted, seconds, documents that the target has, and sentences on what was left out.
 
-    `is_whole`: the whole corpus was read, to copy it or for its fingerprints.
+    `is_whole`: the whole corpus was read, to copy it or for its fingerprints. `sums`: of the target's keys, for the next round.
     """
 
     rows: int
@@ -48,6 +55,7 @@ class Round:
     documents: int
     notes: tuple[str, ...]
     is_whole: bool
+    sums: Mapping[str, KeySums]
 
 
 def bring(
@@ -57,10 +65,12 @@ def bring(
     providers: Mapping[str, str],
     *,
     is_last: bool = False,
+    sums: Mapping[str, KeySums] | None = None,
 ) -> Round:
     """Bring the target what it lacks of a corpus, in one snapshot of the source and one transaction of the target.
 
-    `is_last`: nobody writes the source; the target, which is equal then, is opened.
+    `is_last`: nobody writes the source; the target, which is equal then, is opened. `sums`: what the round before returned, where
+    it was done by the same call of `move_corpus`.
 
     Raises
     ------
@@ -93,12 +103,9 @@ def bring(
             transfer, arrival, rows = _first(reader, writer, corpus, relations, providers, seen)
         else:
             arrival = _arrival(mark, corpus, source)
-            transfer, changes = _later(reader, writer, corpus, relations, providers, arrival)
+            transfer, changes = _later(reader, writer, corpus, relations, providers, arrival, sums or {})
             rows = changes.count
-        notes = left_out(transfer)
-        grants, unknown_roles = access.read_grants(transfer)
-        if unknown_roles:
-            notes.append(access.left_out(unknown_roles))
+        grants, notes = grants_and_notes(transfer)
         numbers = [transfer.new_number(number) for number in corpus.ids]
         if is_last:
             for number in corpus.ids:
@@ -115,9 +122,10 @@ def bring(
             access.open_again(transfer, grants, _PATIENCE)
         else:
             set_mark(writer, numbers, arrival.as_move(place(source)))
-        count = "SELECT pg_catalog.count(*) FROM graphrag.documents d WHERE d.corpus_id = %s"
-        documents = value(writer, count, numbers[:1])
-    return Round(rows, time.monotonic() - start, documents, tuple(notes), is_whole)
+        documents = document_count(writer, numbers[0])
+    return Round(
+        rows, time.monotonic() - start, documents, tuple(notes), is_whole, {} if changes is None else changes.sums
+    )
 
 
 def _arrival(mark: Mark, corpus: SourceCorpus, source: psycopg.Connection[Any]) -> Arrival:
@@ -169,7 +177,13 @@ def _first(
 
 
 def _later(
-    reader: Cursor, writer: Cursor, corpus: SourceCorpus, relations: Any, providers: Mapping[str, str], arrival: Arrival
+    reader: Cursor,
+    writer: Cursor,
+    corpus: SourceCorpus,
+    relations: Any,
+    providers: Mapping[str, str],
+    arrival: Arrival,
+    sums: Mapping[str, KeySums],
 ) -> tuple[Transfer, RowChanges]:
     numbers = arrival.numbers
     if set(numbers.maps["corpora"]) != set(corpus.ids):
@@ -181,7 +195,7 @@ def _later(
     transfer = Transfer(reader, writer, corpus, corpus.names(None, None), chosen, numbers)
     _renew_corpora(transfer)
     _renew_spaces(transfer)
-    changes = RowChanges(transfer, relations, arrival)
+    changes = RowChanges(transfer, relations, arrival, sums)
     changes.bring()
     changes.queue()
     return transfer, changes
@@ -213,11 +227,11 @@ def _renew_corpora(transfer: Transfer) -> None:
 def _renew_spaces(transfer: Transfer) -> None:
     """Have the spaces that the source has: reembed() makes one, and takes another away."""
     maps = transfer.numbers.maps["embedding_spaces"]
-    wanted = {space[0]: space for space in transfer.corpus.spaces}
-    for number in maps.keys() - wanted.keys():
+    spaces_here = {space[0]: space for space in transfer.corpus.spaces}
+    for number in maps.keys() - spaces_here.keys():
         transfer.writer.execute("SELECT graphrag._drop_space(%s)", [maps.pop(number)])
     rows = RowCopy(transfer)
-    for number, space in wanted.items():
+    for number, space in spaces_here.items():
         if number in maps:
             state = "UPDATE graphrag.embedding_spaces SET state = %s WHERE id = %s"
             transfer.writer.execute(state, [space[5], maps[number]])

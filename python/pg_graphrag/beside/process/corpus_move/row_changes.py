@@ -12,10 +12,13 @@ on both sides. In the next round a row of a table is of one of these kinds:
 
 So each row is equal again, and with the rows what is made of them. Hashes of keys have 64 bits: they are against faults and
 mistakes.
+
+The last round has each table read twice in the source, once for what is newer and once for its keys, and once in the target: as
+little as finds out what went, and whether somebody else wrote. Parallel queries do it where the server has processors for them.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from psycopg import sql
 
@@ -45,8 +48,12 @@ SELECT c.relname::text, ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(x.co
 _KEPT = {"chunks", "entities", "relationships", "communities", "community_reports", "curations"}
 # By steps of their own, or with them.
 _APART = APART | {"pictures", "jobs", "_histories"}
+# Where the key has no index: what has one, and is the same for a key.
+_INDEXED = {"window_vectors": ["space_id", "chunk_id", "window_id"]}
 # Keys are compared by sums over so many groups; those of a group that differs are sent.
 _GROUPS = 1024
+# Of a table, by group: the number of rows, and the sum of the hashes of their keys.
+KeySums = dict[int, tuple[int, int]]
 # What a fingerprint has of rows that differ in numbers and hashes that are made of them.
 _LINES = {
     "documents": """x.source_key, x.title, x.content, x.indexed_hash = x.content_hash, x.status, x.metadata::text,
@@ -62,9 +69,13 @@ class RowChanges(RowCopy):
 
     The same numbers hold as for the rows before: a later row's is as much greater. Nothing of the corpus is read or written by
     others in the target meanwhile.
+
+    `sums_before`: by table, of the target's keys after the round before, where this process has done it.
     """
 
-    def __init__(self, transfer: Transfer, relations: Relations, arrival: Arrival) -> None:
+    def __init__(
+        self, transfer: Transfer, relations: Relations, arrival: Arrival, sums_before: Mapping[str, KeySums]
+    ) -> None:
         super().__init__(transfer)
         self._written = arrival.written
         self._tables = list(ordered(relations))
@@ -75,8 +86,12 @@ class RowChanges(RowCopy):
         self._seen = arrival.seen if value(self._reader, _IS_KNOWN, [arrival.seen]) else None
         is_known = arrival.equal is not None and value(self._writer, _IS_KNOWN, [arrival.written[-1]])
         self._equal = arrival.equal if is_known else None
-        # The source's number and hash of keys, by table and group.
-        self._sums: dict[str, dict[int, tuple[Any, ...]]] = {}
+        self._own = value(self._writer, "SELECT pg_catalog.pg_current_xact_id()::text")
+        self._sums_before = sums_before
+        # Of the source's keys, by table: those of the target after the round.
+        self.sums: dict[str, KeySums] = {}
+        # Tables of which rows were sent.
+        self._sent: set[str] = set()
         maps = self._numbers.maps
         self._there = replace(
             self._corpus,
@@ -89,6 +104,12 @@ class RowChanges(RowCopy):
         """Bring the changes; `count` says then how many rows were written or deleted."""
         columns = dict(self._tables)
         loose = [(table, names) for table, names in self._tables if table not in _APART]
+        self._writer.execute(
+            "; ".join(
+                f"CREATE TEMPORARY TABLE {self._loaded(table)} (LIKE graphrag.{table}) ON COMMIT DROP"
+                for table, _ in loose
+            ).encode()
+        )
         for table, names in loose:
             self._load(table, names)
         # Their history is brought like them: no version is to be made of what they become. Pictures go with their documents.
@@ -97,8 +118,8 @@ class RowChanges(RowCopy):
         self._delete_changed_documents(columns["documents"])
         for table, names in reversed(loose):
             if table != "bm25_postings":  # they go with their segments
-                self._delete_gone(table, names, also=self._loaded(table))
-            if table not in _KEPT:
+                self._delete_gone(table, names)
+            if table in self._sent - _KEPT:
                 self._delete_loaded(table)
         self._delete_gone("bm25_segments", columns["bm25_segments"])
         self._copy_new_segments(columns["bm25_segments"])
@@ -121,24 +142,32 @@ class RowChanges(RowCopy):
         )
 
     def _has_keys(self, table: str, columns: list[str]) -> bool:
+        """Whether the target has the source's keys, and nobody else has written a row since; but for tables of `_LINES`."""
         keys = self._keys[table]
-        of_target = f"SELECT {_listed(keys)} FROM graphrag.{table} x WHERE {self._there.condition(table, columns)}"
-        return self._sums_of_source(table, columns) == _sums(self._writer, of_target, keys)
+        touched = "false" if table in _LINES else self._is_touched("x")
+        of_target = f"SELECT {_listed(keys)}, {touched} AS is_touched FROM graphrag.{table} x"
+        of_target += f" WHERE {self._there.condition(table, columns)}"
+        rows = self._writer.execute(_sums(of_target, keys, ", pg_catalog.bool_or(k.is_touched)").encode()).fetchall()
+        sums = {group: (count, hashes) for group, count, hashes, _ in rows}
+        return sums == self._sums_of_source(table, columns) and not any(is_touched for *_, is_touched in rows)
 
     def _has_what_was_sent(self, table: str, columns: list[str]) -> bool:
-        """Whether the target's rows that somebody has written since are those that were sent."""
-        keys = self._keys[table]
-        same = " AND ".join(f'l."{key}" = x."{key}"' for key in keys)
-        touched = self._is_touched("x")
+        """Whether the target's rows are those that were sent, where any were."""
+        if table not in self._sent:
+            return True
+        key = self._keys[table][0]
         here, sent = (", ".join(f'{row}."{column}"' for column in columns) for row in "xl")
-        found = value(
+        differ: bool = value(
             self._writer,
-            f"SELECT EXISTS (SELECT FROM graphrag.{table} x LEFT JOIN {self._loaded(table)} l ON {same}"
-            f" WHERE {self._there.condition(table, columns)}"
-            f' AND CASE WHEN l."{keys[0]}" IS NULL THEN {touched}'
-            f" ELSE ROW ({here})::text <> ROW ({sent})::text END)",
+            f"SELECT EXISTS (SELECT FROM {self._loaded(table)} l LEFT JOIN graphrag.{table} x ON {self._same(table)}"
+            f' WHERE x."{key}" IS NULL OR ROW ({here})::text <> ROW ({sent})::text)',
         )
-        return not found
+        return not differ
+
+    def _same(self, table: str) -> str:
+        """Return SQL of whether the rows `x` of a table and `l` of what was sent have one key."""
+        keys = _INDEXED.get(table, self._keys[table])
+        return " AND ".join(f'l."{key}" = x."{key}"' for key in keys)
 
     def _has_lines(self, table: str, columns: list[str]) -> bool:
         """Whether rows that somebody has written since, on either side, are the same to a fingerprint."""
@@ -155,13 +184,13 @@ class RowChanges(RowCopy):
     def _is_touched(self, row: str) -> str:
         """Return SQL of whether another transaction than the rounds before may have written a row of the target since."""
         assert self._equal is not None
-        by_rounds = (f"{row}.xmin <> '{number}'::pg_catalog.xid8::pg_catalog.xid" for number in self._written)
-        return f"({' AND '.join((_is_since(row, self._equal), *by_rounds))})"
+        by_rounds = ", ".join(f"'{number}'::pg_catalog.xid8::pg_catalog.xid" for number in (self._own, *self._written))
+        return f"({row}.xmin <> ALL (ARRAY[{by_rounds}]) AND {_is_since(row, self._equal)})"
 
-    def _sums_of_source(self, table: str, columns: list[str]) -> dict[int, tuple[Any, ...]]:
-        if table not in self._sums:
-            self._sums[table] = _sums(self._reader, self._keys_here(table, columns), self._keys[table])
-        return self._sums[table]
+    def _sums_of_source(self, table: str, columns: list[str]) -> KeySums:
+        if table not in self.sums:
+            self.sums[table] = _read(self._reader, self._keys_here(table, columns), self._keys[table])
+        return self.sums[table]
 
     def _keys_here(self, table: str, columns: list[str]) -> str:
         values = ", ".join(f'{self._value(table, key)} AS "{key}"' for key in self._keys[table])
@@ -180,8 +209,8 @@ class RowChanges(RowCopy):
     def _first_transaction(self) -> str:
         return self._written[0]
 
-    def _copy(self, table: str, columns: list[str], *, to: str | None = None, condition: str = "true") -> None:
-        super()._copy(table, columns, to=to, condition=f"{condition} AND {self._is_changed(table)}")
+    def _copy(self, table: str, columns: list[str], *, to: str | None = None, condition: str = "true") -> int:
+        return super()._copy(table, columns, to=to, condition=f"{condition} AND {self._is_changed(table)}")
 
     def _is_changed(self, table: str) -> str:
         """Return SQL of whether the row `x` may have been written since; of what goes with a document, or the document was."""
@@ -218,16 +247,17 @@ class RowChanges(RowCopy):
         return f'pg_temp."graphrag_{table}"'
 
     def _load(self, table: str, columns: list[str]) -> None:
-        name = f"graphrag_{table}"
-        self._writer.execute(f'CREATE TEMPORARY TABLE pg_temp."{name}" (LIKE graphrag.{table}) ON COMMIT DROP'.encode())
-        self._copy(table, columns, to=f"pg_temp.{name}")
-        self._writer.execute(f'ANALYZE pg_temp."{name}"'.encode())
+        if self._copy(table, columns, to=f"pg_temp.graphrag_{table}"):
+            self._sent.add(table)
+            self._writer.execute(f"ANALYZE {self._loaded(table)}".encode())
 
     def _delete_loaded(self, table: str) -> None:
-        same = " AND ".join(f'x."{key}" = l."{key}"' for key in self._keys[table])
+        same = self._same(table)
         self._writer.execute(f"DELETE FROM graphrag.{table} x USING {self._loaded(table)} l WHERE {same}".encode())
 
     def _write(self, table: str, columns: list[str]) -> None:
+        if table not in self._sent:
+            return
         listed = ", ".join(f'"{column}"' for column in columns)
         statement = f"INSERT INTO graphrag.{table} ({listed}) SELECT {listed} FROM {self._loaded(table)}"
         if table in _KEPT:
@@ -250,14 +280,30 @@ class RowChanges(RowCopy):
         self._writer.execute("DELETE FROM graphrag.documents d WHERE d.id = ANY (%s)", [ids])
         self.count += len(ids)
 
-    def _delete_gone(self, table: str, columns: list[str], *, also: str | None = None) -> None:
-        """Delete the rows that the source has no more. `also`: a table of rows that are still to be written."""
+    def _sums_to_be(self, table: str, of_target: str) -> KeySums:
+        """Return those of the target's keys when what was sent is written; that they are so is seen when all is (`_has_keys`)."""
+        keys = self._keys[table]
+        before = self._sums_before.get(table)
+        if before is None:
+            sent = f" UNION SELECT {_listed(keys)} FROM {self._loaded(table)}" if table in self._sent else ""
+            return _read(self._writer, of_target + sent, keys)
+        if table not in self._sent:
+            return before
+        new = f"SELECT {_listed(keys)} FROM {self._loaded(table)} l"
+        new += f" WHERE NOT EXISTS (SELECT FROM graphrag.{table} x WHERE {self._same(table)})"
+        added = _read(self._writer, new, keys)
+        return before | {
+            group: (before.get(group, (0, 0))[0] + count, before.get(group, (0, 0))[1] ^ hashes)
+            for group, (count, hashes) in added.items()
+        }
+
+    def _delete_gone(self, table: str, columns: list[str]) -> None:
+        """Delete the rows that the source has no more."""
         keys = self._keys[table]
         here, listed = self._keys_here(table, columns), _listed(keys)
         of_target = f"SELECT {listed} FROM graphrag.{table} x WHERE {self._there.condition(table, columns)}"
-        there = of_target if also is None else f"{of_target} UNION SELECT {listed} FROM {also}"
         sums = self._sums_of_source(table, columns)
-        differing = [group for group, found in _sums(self._writer, there, keys).items() if sums.get(group) != found]
+        differing = [group for group, both in self._sums_to_be(table, of_target).items() if sums.get(group) != both]
         if not differing:
             return
         groups = f"{_group(keys)} IN ({', '.join(map(str, differing))})"
@@ -283,24 +329,29 @@ class RowChanges(RowCopy):
 
 
 def _is_since(row: str, transaction: str) -> str:
-    """Return SQL of whether a row was written by this transaction or a later one."""
-    return f"pg_catalog.age({row}.xmin) <= pg_catalog.age('{transaction}'::pg_catalog.xid8::pg_catalog.xid)"
+    """Return SQL of whether a row was written by this transaction or a later one. No parallel query may ask age()."""
+    return f"(({row}.xmin::text::bigint - {int(transaction) % 2**32}) & {2**32 - 1}) < {2**31}"
 
 
 def _listed(names: list[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def _sums(cursor: Cursor, rows: str, keys: list[str]) -> dict[int, tuple[Any, ...]]:
-    """Return the number and the sum of the hashes of keys, by the group that the hash says."""
-    sums = f"pg_catalog.count(*), pg_catalog.bit_xor({_hash(keys)})"
-    found = cursor.execute(f"SELECT {_group(keys)}, {sums} FROM ({rows}) k GROUP BY 1".encode()).fetchall()
-    return {group: tuple(values) for group, *values in found}
+def _read(cursor: Cursor, rows: str, keys: list[str]) -> KeySums:
+    return {group: (count, hashes) for group, count, hashes in cursor.execute(_sums(rows, keys).encode()).fetchall()}
+
+
+def _sums(rows: str, keys: list[str], more: str = "") -> str:
+    """Return SQL of the number of keys and the sum of their hashes, by the group that the hash says."""
+    return f"SELECT {_group(keys)}, pg_catalog.count(*), pg_catalog.bit_xor({_hash(keys)}){more} FROM ({rows}) k GROUP BY 1"
 
 
 def _hash(keys: list[str]) -> str:
-    listed = ", ".join(f'k."{key}"::text' for key in keys)
-    return f"pg_catalog.hashtextextended(pg_catalog.concat_ws('/', {listed}), 0)"
+    hashed = "0"
+    for key in keys:
+        name, of_type = ("hashint8extended", "bigint") if key.endswith("id") else ("hashtextextended", "text")
+        hashed = f'pg_catalog.{name}(k."{key}"::{of_type}, {hashed})'
+    return hashed
 
 
 def _group(keys: list[str]) -> str:

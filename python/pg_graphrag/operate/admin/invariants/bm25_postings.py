@@ -12,6 +12,8 @@ from pg_graphrag.server import Database, Row
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.text.words.search_terms import NAME_END
 
+# Terms read at a time: each has up to twelve bytes an item.
+_FETCH = 100
 # Indexed items of each kind: (id, document_id, tsv, tf_overflow).
 _ITEMS = {
     "chunk": "SELECT c.id, c.document_id, c.tsv, c.tf_overflow FROM graphrag.chunks c WHERE c.corpus_id = $1",
@@ -86,7 +88,7 @@ def _items(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]
 
 
 def _counts(db: Database, corpus: Corpus) -> Iterator[tuple[str, str]]:
-    for row in db.stream(_COUNTS, ["int4"], [corpus.id]):
+    for row in db.stream(_COUNTS, ["int4"], [corpus.id], _FETCH):
         if not row["term"] or not _is_whole(row):
             yield (
                 f"segment {row['segment_id']}",
@@ -113,7 +115,7 @@ def _is_whole(row: Row) -> bool:
 def _terms(db: Database, corpus: Corpus, kind: str) -> Iterator[tuple[str, str]]:
     """Compare term by term: both sides are ordered by term (by code point, as "C" orders UTF-8)."""
     name = kind.replace("_", " ")
-    expected_rows = db.stream(_TERMS.format(items=_ITEMS[kind]), ["int4"], [corpus.id])
+    expected_rows = db.stream(_TERMS.format(items=_ITEMS[kind]), ["int4"], [corpus.id], _FETCH)
     index_entries = entries(db, corpus.id, kind)
     row, entry = next(expected_rows, None), next(index_entries, None)
     while row is not None or entry is not None:

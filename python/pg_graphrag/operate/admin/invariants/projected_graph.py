@@ -68,9 +68,11 @@ SELECT pg_catalog.format('%s %s', '{label}', coalesce(s.id, v.id & 2814749767106
     OR s.id IS NOT NULL AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties))
 """
 # Until its job is done, the graph has the old version of a document.
+_JOB = "EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = v.id & 281474976710655 AND j.chunks {}"
+# Each by its index.
 _WAITS = (
-    "EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1"
-    " AND (j.document_id = v.id & 281474976710655 AND j.kind IN ('index', 'embed', 'graph', 'remove') OR j.kind = 'sweep'))"
+    f"({_JOB.format('IS NULL)')} OR {_JOB.format('IS NOT NULL)')}"
+    " OR EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'sweep'))"
 )
 _REGISTERED = """
 SELECT l.name::text AS label, l.id, l.relation = c.oid AS same

@@ -13,9 +13,11 @@ from pg_graphrag.server.corpus.spaces import Space, of_state, spaces
 _ORPHANS = """
 SELECT pg_catalog.format('vector of %s %s', '{name}', v.{number}) AS object,
        CASE WHEN x.id IS NULL THEN 'is of nothing' ELSE 'is there twice, or of the wrong size or place' END AS detail
-  FROM (SELECT v.*, pg_catalog.count(*) OVER (PARTITION BY v.{number}) AS copies FROM {table} v) v
+  FROM (SELECT v.*, pg_catalog.count(*) OVER (PARTITION BY v.{number}) AS copies
+          -- OFFSET 0: or whole vectors are sorted.
+          FROM (SELECT v.{columns}, v.space_id, {vector}.vector_dims(v.embedding) AS dimensions FROM {table} v OFFSET 0) v) v
   LEFT JOIN graphrag.{source} x ON x.id = v.{number}{only}
- WHERE x.id IS NULL OR v.copies > 1 OR v.space_id <> $1 OR {vector}.vector_dims(v.embedding) <> $2{other}
+ WHERE x.id IS NULL OR v.copies > 1 OR v.space_id <> $1 OR v.dimensions <> $2{other}
 """
 _LEFT = """
 SELECT 'graphrag.{kind}_vectors' AS object, pg_catalog.format('has vectors of space %s, which has its own table', $1) AS detail
@@ -118,6 +120,10 @@ def _vector(db: Database) -> str:
 
 
 def _orphans(db: Database, space: Space, kind: str) -> Iterator[tuple[str, str]]:
-    other_chunk = "" if kind == "entity" else " OR (v.chunk_id, v.document_id) <> (x.chunk_id, x.document_id)"
-    sql = _ORPHANS.format(other=other_chunk, vector=_vector(db), **_names(kind, space))
+    names = _names(kind, space)
+    columns, other_chunk = names["number"], ""
+    if kind != "entity":
+        columns += ", v.chunk_id, v.document_id"
+        other_chunk = " OR (v.chunk_id, v.document_id) <> (x.chunk_id, x.document_id)"
+    sql = _ORPHANS.format(columns=columns, other=other_chunk, vector=_vector(db), **names)
     return violations(db, sql, ["int4", "int4"], [space.id, space.embedding.dimensions])

@@ -18,6 +18,7 @@ _FETCH = 5
 _DOCUMENT = "pg_catalog.format('document %s (%s)', d.id, d.source_key)"
 _CHUNK = "pg_catalog.format('chunk %s of document %s', c.id, c.document_id)"
 
+# What is queued is left out by EXCEPT where it may be much: to statistics of an empty queue NOT EXISTS is a scan for each row.
 _STATEMENTS = {
     "a document's hash is that of its title, content and pictures": f"""
         SELECT {_DOCUMENT} AS object, pg_catalog.format('content_hash is %s', d.content_hash) AS detail
@@ -76,11 +77,11 @@ _STATEMENTS = {
            AND NOT EXISTS (SELECT FROM graphrag.jobs s WHERE s.corpus_id = $1 AND s.kind = 'sweep')""",
     "a chunk has its document, or a job that removes it": f"""
         SELECT {_CHUNK} AS object, 'the document is gone or retracted, and no job removes the chunk: graphrag.repair()' AS detail
-          FROM graphrag.chunks c
+          FROM (SELECT c.document_id FROM graphrag.chunks c WHERE c.corpus_id = $1
+                EXCEPT SELECT d.id FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.retracted_at IS NULL
+                EXCEPT SELECT j.document_id FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'remove') g
+          JOIN graphrag.chunks c ON c.document_id = g.document_id
          WHERE c.corpus_id = $1
-           AND NOT EXISTS (SELECT FROM graphrag.documents d
-                            WHERE d.id = c.document_id AND d.corpus_id = c.corpus_id AND d.retracted_at IS NULL)
-           AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = c.document_id AND j.kind = 'remove')
            AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.kind = 'sweep')""",
     "the chunks of a document are the document": f"""
         SELECT {_DOCUMENT} AS object, f.detail
@@ -244,15 +245,16 @@ _STATEMENTS = {
 # Of a document without jobs the chunks are as its corpus' options have them.
 _CUT = """
 SELECT d.content, i.document_id IS NOT NULL AS is_imported, c.*
-  FROM graphrag.documents d
+  FROM (SELECT d.id FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash
+        EXCEPT SELECT j.document_id FROM graphrag.jobs j WHERE j.corpus_id = $1) u
+  JOIN graphrag.documents d ON d.id = u.id
   LEFT JOIN graphrag.imported_extractions i ON i.document_id = d.id AND i.content_hash = d.content_hash
  CROSS JOIN LATERAL (SELECT pg_catalog.array_agg(o.id) AS ids, pg_catalog.array_agg(o.start_offset) AS starts,
                             pg_catalog.array_agg(o.end_offset) AS ends, pg_catalog.array_agg(o.language) AS languages,
                             pg_catalog.array_agg(o.token_count) AS token_counts
                        FROM (SELECT x.* FROM graphrag.chunks x WHERE x.document_id = d.id AND x.picture_id IS NULL
                               ORDER BY x.ordinal) o) c
- WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash AND c.ids IS NOT NULL
-   AND NOT EXISTS (SELECT FROM graphrag.jobs j WHERE j.document_id = d.id)
+ WHERE c.ids IS NOT NULL
 """
 _WITHOUT_CHUNKS = f"""
 SELECT {_DOCUMENT} AS object, d.content,

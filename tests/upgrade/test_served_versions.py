@@ -129,9 +129,11 @@ def test_open_sessions_go_over_with_an_update_and_the_work_that_waits_is_done(ol
     assert rows(old, "SELECT * FROM graphrag.check('default')") == []
     # Nothing that is there changes by an update: the former version's names stay until they are read again.
     assert fingerprint(old) != fingerprint(db)
+    assert [subject for (subject,) in rows(old, "SELECT subject FROM graphrag.health()")] == ['corpus "default"']
     old.execute("SELECT graphrag.reindex('default')")
     work(old)
     assert fingerprint(old) == fingerprint(db)
+    assert rows(old, "SELECT * FROM graphrag.health()") == []
 
 
 def fingerprint(db: Database) -> Any:

@@ -21,8 +21,9 @@ PAGE = PROJECT / "docs/versions.md"
 # The manual's SQL as it stands there, every mode, dumps, and the update from every version.
 SERVER = "tests/sql/test_docs_examples.py tests/sql/test_modes.py tests/sql/test_dump_restore.py tests/upgrade/test_upgrade.py"
 BESIDE = "tests/sql/test_two_hosts.py tests/sql/test_process_calls.py tests/sql/test_process_database.py"
-CLIENT = "tests/unit/test_client_documents.py tests/unit/test_blocking_client.py tests/unit/test_cli_arguments.py tests/unit/test_readers.py"
-CLIENT += " tests/unit/test_lists.py tests/sql/test_client.py tests/sql/test_cli.py tests/serve/test_http.py"
+CLIENT = "tests/unit/test_client_documents.py tests/unit/test_blocking_client.py tests/unit/test_cli_arguments.py"
+CLIENT += " tests/unit/test_readers.py tests/unit/test_lists.py"
+CLIENT += " tests/sql/test_client.py tests/sql/test_cli.py tests/serve/test_http.py"
 TABLE = re.compile(r"(?<=^## What was tried\n)(.*?\n)(\| \|.*?\n)(?=\n)", re.MULTILINE | re.DOTALL)
 
 

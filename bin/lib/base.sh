@@ -83,8 +83,14 @@ install_python() ( # FOLDER: venv and models, by pip inside the new root, with t
     [ "$(ca_bundle)" = /dev/null ] ||
         cp -L --remove-destination "$(ca_bundle)" "$root/etc/ssl/certs/ca-certificates.crt"
     copy_pip_configuration
+    # A mirror of the models: an address, or a folder that the root cannot see.
+    models=${GRAPHRAG_MODELS:-}
+    case $models in
+        '' | http://* | https://*) ;;
+        *) cp -rL "$models" "$files/models"; models=/usr/src/pg_graphrag/models ;;
+    esac
     say "installing the Python packages and the models"
-    as_admin env PIP_CERT=/etc/ssl/certs/ca-certificates.crt "${pip_environment[@]}" \
+    as_admin env PIP_CERT=/etc/ssl/certs/ca-certificates.crt GRAPHRAG_MODELS="$models" "${pip_environment[@]}" \
         /usr/src/pg_graphrag/install-python < /dev/null
     rm -rf "$root/etc/pip.conf" "$root/root/.config" "$root/root/.netrc" "${files:?}"/*
 )

@@ -129,16 +129,13 @@ def _names(requirement: str) -> Iterator[str]:
 
 
 def _models(licenses: dict[str, dict[str, str]]) -> Iterator[Component]:
-    """Yield the models, with the files that docker/fetch-models writes, or the wheel that it makes them of."""
+    """Yield the models, with the files that docker/fetch-models writes, and the first wheel that has them."""
     fetch = runpy.run_path(str(PROJECT / "docker/fetch-models"))
     lock = (PROJECT / "docker/models.lock").read_text(encoding="utf-8")
-    carriers = dict(re.findall(r"^([\w-]+)==(\S+ --hash=sha256:\S+)$", lock, re.MULTILINE))
-    files = [
-        *fetch["FILES"].values(),
-        *((f"{fetch['E5']}/{name}", digest) for name, digest in fetch["E5_DIGESTS"].items()),
-    ]
+    # Of two of a name the first.
+    carriers = dict(reversed(re.findall(r"^([\w-]+)==(\S+ --hash=sha256:\S+)$", lock, re.MULTILINE)))
+    files = (fetch["FILES"] | fetch["CARDS"]).items()
     _agree("docker/fetch-models", {target.partition("/")[0] for target, _ in files}, licenses)
-    _agree("docker/models.lock", carriers, {model["carrier"] for model in licenses.values()})
     for name, model in sorted(licenses.items()):
         yield {
             "type": "data" if name == "tiktoken" else "machine-learning-model",
@@ -152,7 +149,7 @@ def _models(licenses: dict[str, dict[str, str]]) -> Iterator[Component]:
             "components": [
                 {"type": "file", "name": f"models/{target}", "hashes": [{"alg": "SHA-256", "content": digest}]}
                 for target, digest in sorted(files)
-                if target.startswith(f"{name}/") and not target.endswith("/packed")
+                if target.startswith(f"{name}/")
             ],
         }
 

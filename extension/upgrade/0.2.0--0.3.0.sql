@@ -95,6 +95,7 @@ $block$;
 ALTER TABLE graphrag.community_states ADD COLUMN community_count int;
 ALTER TABLE graphrag.corpora
     ADD COLUMN move jsonb,
+    ADD COLUMN needs_reindex boolean NOT NULL DEFAULT false,
     ADD CONSTRAINT corpora_move_check CHECK (coalesce(move ->> 'state' IN ('moving', 'moved', 'arriving'), move IS NULL));
 -- Tables that are attached go on feeding their corpora, whatever their owners were given.
 ALTER TABLE graphrag.attached_tables RENAME TO _attached_tables;
@@ -160,6 +161,10 @@ DROP FUNCTION graphrag._attached_type(oid, name);
 DROP FUNCTION graphrag._attached_relation(graphrag._attached_tables);
 DROP FUNCTION graphrag._refuse_source_key(text, text);
 DROP FUNCTION graphrag._refuse_taken_key(text, text, int);
+
+-- What there is stays as it is; health() says so.
+UPDATE graphrag.corpora c SET needs_reindex = true
+ WHERE EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id AND d.indexed_hash IS NOT NULL);
 
 -- Documents may be retracted.
 ALTER TABLE graphrag.documents DROP CONSTRAINT documents_status_check;

@@ -9,6 +9,7 @@ CREATE TABLE graphrag.corpora (
     created_at            timestamptz NOT NULL DEFAULT now(),
     protection            text,
     move                  jsonb,
+    needs_reindex         boolean     NOT NULL DEFAULT false,
     CONSTRAINT corpora_pkey PRIMARY KEY (name),
     CONSTRAINT corpora_id_key UNIQUE (id),
     CONSTRAINT corpora_name_check CHECK (name <> '' AND pg_catalog.octet_length(name) <= 200),
@@ -28,6 +29,7 @@ COMMENT ON COLUMN graphrag.corpora.tokenizer_fingerprint IS 'SHA-256 of the toke
 COMMENT ON COLUMN graphrag.corpora.created_at IS 'Time of creation';
 COMMENT ON COLUMN graphrag.corpora.protection IS 'Condition by which readers see its documents, as given to protect(); null: they see all';
 COMMENT ON COLUMN graphrag.corpora.move IS 'State of a move between databases, by pg-graphrag move: moving (it is read, not written), moved (it is elsewhere) or arriving (neither is done yet); null: none';
+COMMENT ON COLUMN graphrag.corpora.needs_reindex IS 'Whether it has documents that an earlier version indexed, of which this one finds more; reindex() sets it back';
 
 -- Whether a corpus with these options has an Apache AGE graph.
 CREATE FUNCTION graphrag._has_cypher(options jsonb) RETURNS boolean

@@ -256,6 +256,11 @@ SELECT CASE c.move ->> 'state' WHEN 'moving' THEN 'error' ELSE 'warning' END, pg
  WHERE c.move ->> 'state' = 'moving' AND (c.move ->> 'since')::timestamptz < pg_catalog.now() - '1 minute'::interval
     OR c.move ->> 'state' = 'arriving' AND (c.move ->> 'since')::timestamptz < pg_catalog.now() - '15 minutes'::interval
  UNION ALL
+SELECT 'warning', pg_catalog.format('corpus "%s"', c.name), 'has documents that an earlier version indexed: the graph and the words of searches are what that found in them',
+       pg_catalog.format('SELECT graphrag.reindex(%L); has workers index them anew. CHANGELOG.md marks with an asterisk what that brings.', c.name)
+  FROM graphrag.corpora c
+ WHERE c.needs_reindex AND c.move ->> 'state' IS DISTINCT FROM 'moved'
+ UNION ALL
 SELECT 'warning', 'extension', pg_catalog.format('of this database is version %s; %s is installed on the server', e.extversion, a.default_version),
        'ALTER EXTENSION pg_graphrag UPDATE; open sessions go over by themselves.'
   FROM pg_catalog.pg_extension e
@@ -284,4 +289,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, are tried again or wait for an endpoint for more than 15 minutes, documents without some vectors, chunks for which NLP stood in for a model or completed its reply, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, that are behind for more than 15 minutes, or show a reader of their corpus no row, some chunks (whether they are what their documents say, and have vectors), what only repair() brings back after a restore, a standby''s lag, subscriptions of attached tables or documents (lag, errors, tables not copied yet), publications of tables that workers cannot change then, prepared transactions, corpora whose move to another database has ended early, the server''s queue of notifications, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, are tried again or wait for an endpoint for more than 15 minutes, documents without some vectors, chunks for which NLP stood in for a model or completed its reply, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, that are behind for more than 15 minutes, or show a reader of their corpus no row, some chunks (whether they are what their documents say, and have vectors), what only repair() brings back after a restore, corpora that an earlier version indexed, a standby''s lag, subscriptions of attached tables or documents (lag, errors, tables not copied yet), publications of tables that workers cannot change then, prepared transactions, corpora whose move to another database has ended early, the server''s queue of notifications, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';

@@ -67,6 +67,7 @@ def source(db: Database, endpoint: Endpoint) -> Iterator[GraphRAG]:
             " SELECT d.corpus_id, 'index', d.id, 'failed', 'Unembeddable: no' FROM graphrag.documents d"
             " WHERE d.source_key = 'turing' AND d.corpus = 'stories'"
         )
+        db.execute("UPDATE graphrag.corpora SET needs_reindex = true WHERE name = 'stories'")
         yield rag
 
 
@@ -116,6 +117,7 @@ def state(url: str, corpus: str = "stories", history: str = "former stories") ->
 
 # In the order of the numbers, which stays.
 KEPT = (
+    "SELECT o.needs_reindex FROM graphrag.corpora o WHERE o.name IN (%(corpus)s, %(history)s) ORDER BY o.id",
     """SELECT d.corpus = %(history)s, d.source_key, d.status, d.error, d.created_at, d.updated_at, d.indexed_at, d.metadata,
               d.version_of IS NOT NULL, (SELECT v.source_key FROM graphrag.documents v WHERE v.id = d.version_of)
          FROM graphrag.documents d WHERE d.corpus IN (%(corpus)s, %(history)s) ORDER BY d.id""",

@@ -193,6 +193,19 @@ def test_rows_of_attached_tables_stay_entities(db: Database) -> None:
     assert whole(db, "default") == before
 
 
+def test_what_an_earlier_version_indexed_is_said_until_it_is_made_again(db: Database) -> None:
+    said = "SELECT subject, hint FROM graphrag.health() WHERE detail LIKE '%%an earlier version indexed%%'"
+    name = new_corpus(db, extractor="given")
+    assert rows(db, said) == []
+    # What an update does where documents are indexed.
+    db.execute("UPDATE graphrag.corpora SET needs_reindex = true WHERE name = %s", [name])
+    db.execute("SELECT graphrag.reindex(%s, extraction => 'stood in')", [name])
+    ((subject, hint),) = rows(db, said)
+    assert subject == f'corpus "{name}"' and f"graphrag.reindex('{name}')" in hint
+    db.execute("SELECT graphrag.reindex(%s)", [name])
+    assert rows(db, said) == []
+
+
 def test_it_is_the_owners_and_says_what_is_wrong(module_db: Database, corpus: str) -> None:
     assert refused(module_db, "SELECT graphrag.reindex('nobody')").sqlstate == "42704"
     with module_db.transaction(force_rollback=True):

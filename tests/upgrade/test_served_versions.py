@@ -17,7 +17,7 @@ from pg_graphrag import __version__ as VERSION
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Cluster, Database
 from tests.sql.batching import settle
-from tests.sql.ingest import delete, jobs, put, put_all, rows, search, statuses, value, wait_for, work
+from tests.sql.ingest import ROCKETS, delete, jobs, put, put_all, rows, search, statuses, value, wait_for, work
 from tests.sql.test_cli import cli
 from tests.upgrade.freeze import MODES, reply
 from tests.upgrade.released import HERE, QUESTIONS, create_released, restore_released
@@ -129,9 +129,26 @@ def test_open_sessions_go_over_with_an_update_and_the_work_that_waits_is_done(ol
     assert rows(old, "SELECT * FROM graphrag.check('default')") == []
     # Nothing that is there changes by an update: the former version's names stay until they are read again.
     assert fingerprint(old) != fingerprint(db)
+    assert [subject for (subject,) in rows(old, "SELECT subject FROM graphrag.health()")] == ['corpus "default"']
     old.execute("SELECT graphrag.reindex('default')")
     work(old)
     assert fingerprint(old) == fingerprint(db)
+    assert rows(old, "SELECT * FROM graphrag.health()") == []
+
+
+def test_a_graph_of_the_version_before_is_what_a_new_one_is_after_a_reindex(old: Database) -> None:
+    old.execute("SELECT graphrag.create_corpus('default')")
+    for key, (title, content) in ROCKETS.items():
+        put(old, "default", key, content, title)
+    work(old)
+    old.execute("ALTER EXTENSION pg_graphrag UPDATE")
+    reached = "SELECT count(*) FROM graphrag.neighbors('Kestrel engine', hops => 3)"
+    assert value(old, reached) < 8
+    ((subject, hint),) = rows(old, "SELECT subject, hint FROM graphrag.health()")
+    assert subject == 'corpus "default"'
+    old.execute(hint.partition(";")[0].encode())
+    work(old)
+    assert value(old, reached) == 8 and rows(old, "SELECT * FROM graphrag.health()") == []
 
 
 def fingerprint(db: Database) -> Any:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from pg_graphrag import __version__ as VERSION
 from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import PROJECT, SERVER_PYTHONPATH, Cluster, Database, Runtime
-from tests.sql.ingest import put_all, rows, value, wait_for, work
+from tests.sql.ingest import delete, put_all, rows, value, wait_for, work
 from tests.upgrade.freeze import MODES
 from tests.upgrade.released import skip_without_released
 from tests.upgrade.test_served_versions import BEFORE, TEXTS, found, neighbors, of_version
@@ -238,3 +239,109 @@ def test_sessions_of_this_version_go_over_to_every_later_one(current: Servers) -
                 for session in (half, reader, writer):
                     assert found(session) == expected
                     assert loaded(session).endswith(f".pg_graphrag-{later}/pg_graphrag")
+
+
+NOTES = {f"n{number}": f"Ann Lee wrote note {number} of the Kestrel database in Osaka." for number in range(100)}
+CURATE = (
+    "SELECT graphrag.rename_entity('Osaka', 'Osaka City')",
+    "SELECT graphrag.merge_entities(ARRAY['Bob Stone'], 'Ann Lee')",
+    "SELECT graphrag.create_entity('Nobody', type => 'ghost', description => 'Was never there.')",
+    "SELECT graphrag.create_relationship('Ann Lee', 'Nobody', keywords => ARRAY['saw'], description => 'Since 1999.')",
+)
+ATTACH = """
+CREATE SCHEMA shop;
+CREATE TABLE shop.notes (id text PRIMARY KEY, body text);
+INSERT INTO shop.notes SELECT 'r' || n, 'Row ' || n || ' of Kim Park is in Seoul.' FROM generate_series(1, 30) n;
+SELECT graphrag.attach_table('shop.notes', 'shop', 'id', '{body}');
+"""
+
+
+class WorkerThread(threading.Thread):
+    """Has loaded the package; started, works until it is ended, and connects again as pg-graphrag worker does.
+
+    `states`: what its errors were.
+    """
+
+    def __init__(self, servers: Servers) -> None:
+        super().__init__(daemon=True)
+        self.states: list[str | None] = []
+        self._servers, self._session, self._ends = servers, servers.session(), threading.Event()
+        work(self._session, 1)
+
+    def run(self) -> None:
+        while not self._ends.wait(0.05):
+            try:
+                work(self._session, 5)
+            except psycopg.Error as error:
+                self.states.append(error.sqlstate)
+                self._session.close()
+                self._session = self._servers.session()
+
+    def end(self) -> None:
+        self._ends.set()
+        self.join()
+        self._session.close()
+
+
+@pytest.mark.slow
+def test_an_update_under_workers_of_both_packages_loses_nothing_and_ends_as_a_fresh_database(released: Servers) -> None:
+    """The queue is full; an attached table and documents change meanwhile; people have curated."""
+    with released.session() as db:
+        db.execute("SELECT graphrag.create_corpus('shop')")
+        db.execute(ATTACH)
+        for statement in CURATE:
+            db.execute(statement)
+        curated = rows(db, "SELECT id, kind, arguments FROM graphrag.curations ORDER BY id")
+        workers = [WorkerThread(released), WorkerThread(released)]
+        released.on_primary.install()
+        workers += [WorkerThread(released), WorkerThread(released)]
+        put_all(db, "default", NOTES)
+        delete(db, "default", "wal")
+        db.execute("UPDATE shop.notes SET body = 'Kim Park left for Leeds.' WHERE id < 'r2'")
+        for worker in workers:
+            worker.start()
+        indexed = "SELECT count(*) FROM graphrag.documents WHERE source_key LIKE 'n%%' AND status = 'indexed'"
+        wait_for(lambda: value(db, indexed), "the first documents")
+        waiting = "SELECT count(*) FROM graphrag.jobs WHERE kind IN ('index', 'remove')"
+        with released.session() as updater:
+            updater.execute("ALTER EXTENSION pg_graphrag UPDATE")
+        assert value(db, waiting) > 0
+    with released.session() as db:
+        db.execute("UPDATE shop.notes SET body = body || ' Again.' WHERE id > 'r2'")
+        db.execute("DELETE FROM shop.notes WHERE id = 'r3'")
+        wait_for(lambda: not value(db, "SELECT count(*) FROM graphrag.jobs WHERE state <> 'failed'"), "the queue")
+        for worker in workers:
+            worker.end()
+        # Those that had loaded the released package reconnect; no document is blamed.
+        assert {state for worker in workers for state in worker.states} <= {"58P01", "42883"}
+        assert rows(db, "SELECT * FROM graphrag.failed_jobs") == []
+        assert rows(db, "SELECT corpus, status, count(*) FROM graphrag.documents GROUP BY 1, 2 ORDER BY 1") == [
+            ("default", "indexed", len(NOTES) + len(TEXTS) - 1),
+            ("shop", "indexed", 29),
+        ]
+        table = "SELECT id, body FROM shop.notes ORDER BY 1"
+        assert rows(db, table) == rows(
+            db, "SELECT source_key, content FROM graphrag.documents WHERE corpus = 'shop' ORDER BY 1"
+        )
+        assert rows(db, "SELECT id, kind, arguments FROM graphrag.curations ORDER BY id") == curated
+        for corpus in ("default", "shop"):
+            assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+            db.execute("SELECT graphrag.reindex(%s)", [corpus])
+        work(db)
+        released.primary.create_database("fresh")
+        with released.primary.connect("fresh") as fresh:
+            fresh.execute("CREATE EXTENSION pg_graphrag CASCADE")
+            fresh.execute("SELECT graphrag.create_corpus('shop')")
+            fresh.execute(ATTACH)
+            fresh.execute("TRUNCATE shop.notes")
+            for row in rows(db, table):
+                fresh.execute("INSERT INTO shop.notes VALUES (%s, %s)", row)
+            put_all(fresh, "default", {**NOTES, **{key: text for key, text in TEXTS.items() if key != "wal"}})
+            work(fresh)
+            for statement in CURATE:
+                fresh.execute(statement)
+            work(fresh)
+            for corpus in ("default", "shop"):
+                sections = "SELECT section, hash FROM graphrag.fingerprint_sections(%s) ORDER BY 1"
+                assert rows(db, sections, corpus) == rows(fresh, sections, corpus), corpus
+            assert rows(db, "SELECT * FROM graphrag.health()") == []

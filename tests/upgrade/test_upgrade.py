@@ -162,6 +162,22 @@ def test_the_update_finds_what_was_found_before(upgraded: Upgraded) -> None:
             )
 
 
+def test_health_says_which_corpora_an_earlier_version_indexed(upgraded: Upgraded) -> None:
+    indexed = rows(
+        upgraded.db, "SELECT DISTINCT corpus FROM graphrag.documents WHERE indexed_hash IS NOT NULL ORDER BY 1"
+    )
+    said = rows(
+        upgraded.db,
+        "SELECT severity, subject, hint FROM graphrag.health() WHERE detail LIKE '%%an earlier version indexed%%' ORDER BY 2",
+    )
+    assert indexed and [(severity, subject) for severity, subject, _ in said] == [
+        ("warning", f'corpus "{corpus}"') for (corpus,) in indexed
+    ]
+    assert [f"graphrag.reindex('{corpus}')" in hint for (corpus,), (*_, hint) in zip(indexed, said, strict=True)] == [
+        True
+    ] * len(indexed)
+
+
 def test_grants_of_the_application_are_still_its_own(upgraded: Upgraded) -> None:
     # pg_dump leaves out what an extension script has made initial privileges.
     assert "GRANT SELECT,INSERT ON TABLE graphrag.documents TO upgrade_app;" in upgraded.dump

@@ -124,7 +124,8 @@ def work(order: Order, concurrency: int = 1) -> int:
         ]
         for session in sessions:
             session.start()
-        if order.once:
+        # Its lines would stand amid the log's.
+        if order.once and not order.log_json:
             _follow(connection, sessions)
     if not order.once:
         logger.info("%d at work", concurrency, extra={"event": "start", "fields": {"concurrency": concurrency}})

@@ -229,6 +229,7 @@ class Corpus(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=FetchedValue())
     protection: Mapped[str | None]
     move: Mapped[Json | None]
+    needs_reindex: Mapped[bool] = mapped_column(server_default=FetchedValue())
 
 
 class Curation(Base):

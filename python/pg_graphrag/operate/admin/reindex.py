@@ -121,6 +121,9 @@ def reindex(db: Database, name: str | None, extraction: str | None) -> int:
         [corpus.name],
     )
     _curate(db, storage)
+    db.query(
+        "UPDATE graphrag.corpora c SET needs_reindex = false WHERE c.id = $1 AND c.needs_reindex", ["int4"], [corpus.id]
+    )
     revise(db, corpus.id)
     db.query("SELECT graphrag._recount($1)", ["int4"], [corpus.id])
     _queue_upkeep(db, corpus)

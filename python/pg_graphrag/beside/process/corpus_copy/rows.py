@@ -62,8 +62,8 @@ class RowCopy:
         """Make the corpora and their spaces. They get their protection at the end: nobody sees them before."""
         for row in self._corpus.corpora:
             self._writer.execute(
-                "INSERT INTO graphrag.corpora (id, name, options, tokenizer, tokenizer_fingerprint, created_at)"
-                " VALUES (%s, %s, %s, %s, %s, %s)",
+                "INSERT INTO graphrag.corpora (id, name, options, tokenizer, tokenizer_fingerprint, created_at, needs_reindex)"
+                " VALUES (%s, %s, %s, %s, %s, %s, %s)",
                 [
                     self._transfer.new_number(row["id"]),
                     self._transfer.names[row["id"]],
@@ -71,6 +71,7 @@ class RowCopy:
                     row["tokenizer"],
                     row["tokenizer_fingerprint"],
                     row["created_at"],
+                    row["needs_reindex"],
                 ],
             )
         # The shared tables have all vectors first: spaces get tables of their own when they are indexed.

@@ -95,7 +95,7 @@ def unknown_corpus(source: psycopg.Connection[Any], name: str) -> GraphRAGError:
 
 
 _CORPORA = """
-SELECT c.id, c.name, c.options, c.tokenizer, c.tokenizer_fingerprint, c.created_at, c.protection
+SELECT c.id, c.name, c.options, c.tokenizer, c.tokenizer_fingerprint, c.created_at, c.protection, c.needs_reindex
   FROM graphrag.corpora c
   LEFT JOIN graphrag._histories h ON h.history_id = c.id
   LEFT JOIN graphrag.corpora o ON o.id = h.corpus_id

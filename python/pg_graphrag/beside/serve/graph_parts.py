@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 from pg_graphrag.beside.client import GraphRAG
-from pg_graphrag.beside.client.results import Neighbor
+from pg_graphrag.beside.client.results import EntityResult, Neighbor
 from pg_graphrag.beside.serve.caller_database import Connection
 from pg_graphrag.beside.serve.reading import rows
 from pg_graphrag.ground.errors import GraphRAGError
@@ -252,17 +252,7 @@ def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int, de
     if not records:
         raise GraphRAGError(f"there is no entity {entity_id}", sqlstate="02000")
     near = rag.neighbors(records[0]["name"], depth)
-    nodes = [
-        {
-            "id": n.entity_id,
-            "name": n.name,
-            "type": n.type,
-            "degree": n.degree,
-            "description": n.description,
-            "hop": n.hop,
-        }
-        for n in _of_each_distance(near, limit)
-    ]
+    nodes = [_node_of(row) | {"hop": row.hop} for row in _of_each_distance(near, limit)]
     return {"entity": records[0], "total": len(near)} | _with_edges(
         connection, rag.corpus, [records[0] | {"hop": 0}, *nodes]
     )
@@ -303,13 +293,7 @@ def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Gra
         near = rag.neighbors(start["name"], hops)
         for row in near:
             ids[tuple(row.path)] = row.entity_id
-            nodes[row.entity_id] = {
-                "id": row.entity_id,
-                "name": row.name,
-                "type": row.type,
-                "degree": row.degree,
-                "description": row.description,
-            }
+            nodes[row.entity_id] = _node_of(row)
         arrival = next((row for row in near if row.entity_id == end["id"]), None)
         if arrival is not None:
             steps = [ids[tuple(arrival.path[: count + 1])] for count in range(len(arrival.path))]
@@ -337,13 +321,11 @@ def entity_named(rag: GraphRAG, name: str) -> dict[str, Any]:
         raise GraphRAGError(
             f"there is no entity {name!r}", sqlstate="02000", hint=f"There are {near}." if near else "Search for it."
         )
-    return {
-        "id": best.entity_id,
-        "name": best.name,
-        "type": best.type,
-        "degree": best.degree,
-        "description": best.description,
-    }
+    return _node_of(best)
+
+
+def _node_of(row: EntityResult | Neighbor) -> dict[str, Any]:
+    return {"id": row.entity_id} | {name: getattr(row, name) for name in ("name", "type", "degree", "description")}
 
 
 def _with_edges(

@@ -234,12 +234,8 @@ class Session:
     def _admit(self, command: str) -> None:
         """Run a command; then check that the caller may call the routine, and note who he is.
 
-        Raises
-        ------
-        GraphRAGError
-            58P01 where package and schema are of different versions.
-        StatementError
-            42501 where he may not.
+        Raises GraphRAGError: 58P01 where package and schema are of different versions.
+        Raises StatementError: 42501 where he may not.
         """
         self._check_admission(self._execute(f"{command}; {_settings_and_identity(self.routines[0])}")[0])
         if not self._owner:
@@ -267,9 +263,7 @@ class Session:
 
         `prepare`: the server keeps its plan. `may_open`: it only reads, and may open the transaction in one message.
 
-        Raises
-        ------
-        StatementError
+        Raises StatementError.
         """
         self._prepare_for_statement(may_open=may_open)
         self._is_unused = False

@@ -26,16 +26,10 @@ COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 def opened(source: Source, what: str) -> Iterator[zipfile.ZipFile]:
     """Open an archive whose unpacked size is bounded, and whose XML declares no entities.
 
-    Parameters
-    ----------
-    what : str
-        The format, for errors.
+    `what`: the format, for errors.
 
-    Raises
-    ------
-    ReadError
-        When it is no archive, damaged, encrypted, larger than the bounds or declares entities; and, from within the
-        context, for what Python's zipfile finds wrong.
+    Raises ReadError when it is no archive, damaged, encrypted, larger than the bounds or declares entities; and, from within
+      the context, for what Python's zipfile finds wrong.
     """
     try:
         with source.open() as file, zipfile.ZipFile(file) as archive:

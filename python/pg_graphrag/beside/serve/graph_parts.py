@@ -146,10 +146,7 @@ def _headings(connection: Connection, corpus: str, parent: int | None) -> list[d
 def community(connection: Connection, corpus: str, number: int) -> dict[str, Any]:
     """Return a community's {id, level, parent_id, size, title, summary, names}, as `communities` does.
 
-    Raises
-    ------
-    GraphRAGError
-        02000 when the caller sees no such community.
+    Raises GraphRAGError: 02000 when the caller sees no such community.
     """
     records = rows(
         connection,
@@ -238,10 +235,7 @@ def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int, de
 
     `hop` of a node is its distance. `total` counts all that are so near, of which `limit` are there, some of each distance.
 
-    Raises
-    ------
-    GraphRAGError
-        02000 when the caller sees no such entity.
+    Raises GraphRAGError: 02000 when the caller sees no such entity.
     """
     records = rows(
         connection,
@@ -279,10 +273,7 @@ def _of_each_distance(near: list[Neighbor], limit: int) -> list[Neighbor]:
 def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Graph:
     """Return a shortest path between two entities, by their names: {path, nodes, edges}; path is empty where there is none.
 
-    Raises
-    ------
-    GraphRAGError
-        02000 when there is no such entity.
+    Raises GraphRAGError: 02000 when there is no such entity.
     """
     start, end = (entity_named(rag, name) for name in (source, target))
     if start["id"] == end["id"]:
@@ -306,10 +297,7 @@ def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Gra
 def entity_named(rag: GraphRAG, name: str) -> dict[str, Any]:
     """Return the entity {id, name, type, degree, description} of a name, or of an alias.
 
-    Raises
-    ------
-    GraphRAGError
-        02000 when there is none; the hint has names that are like it.
+    Raises GraphRAGError: 02000 when there is none; the hint has names that are like it.
     """
     hits = rag.search_entities(name, top_k=10, low_level_keywords=[name])
     best = next((entity for entity in hits if entity.name.casefold() == name.strip().casefold()), None)

@@ -78,18 +78,11 @@ class Label:
 class Query:
     """A query that only reads.
 
-    Attributes
-    ----------
-    text : str
-        The query as given.
-    columns : list of str
-        What RETURN gives: the alias, else the expression as written.
-    parameters : frozenset of str
-        Names used as ``$name``.
-    labels : tuple of Label
-        Of vertices, in the order of the text.
-    loads_graph, fetches_vertices : bool
-        Whether it needs what fails on a standby and passes by row-level security.
+    `text`: the query as given.
+    `columns`: what RETURN gives: the alias, else the expression as written.
+    `parameters`: names used as ``$name``.
+    `labels`: of vertices, in the order of the text.
+    `loads_graph`, `fetches_vertices`: whether it needs what fails on a standby and passes by row-level security.
     """
 
     text: str
@@ -103,11 +96,8 @@ class Query:
 def parse(text: str) -> Query:
     """Scan `text` and refuse what would write.
 
-    Raises
-    ------
-    GraphRAGError
-        42601 for what cannot be read, 25006 for a query that would write, 0A000 for ``RETURN *`` and functions of
-        other schemas, 42701 for two columns of one name.
+    Raises GraphRAGError: 42601 for what cannot be read, 25006 for a query that would write, 0A000 for ``RETURN *`` and
+      functions of other schemas, 42701 for two columns of one name.
     """
     tokens = list(_scan(text))
     _refuse_writing(tokens)

@@ -70,10 +70,7 @@ class _State:
 def read_rtf(source: Source) -> Iterator[Document | ReadWarning]:
     r"""Read a document, titled by what it says of itself, else its first heading, else its name.
 
-    Raises
-    ------
-    ReadError
-        For a file that does not begin with ``{\rtf``, has too many groups within groups, or no text.
+    Raises ReadError for a file that does not begin with ``{\rtf``, has too many groups within groups, or no text.
     """
     data = source.read()
     if not data.startswith(b"{\\rtf"):

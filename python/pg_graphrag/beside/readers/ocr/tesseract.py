@@ -60,10 +60,7 @@ _GAP = 1.3
 class TesseractEngine:
     """Recognises what Tesseract's installed languages cover; the script of a page decides which.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01 where the program is not installed.
+    Raises GraphRAGError: 58P01 where the program is not installed.
     """
 
     def __init__(self, threads: int):

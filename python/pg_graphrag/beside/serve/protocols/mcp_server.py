@@ -70,12 +70,8 @@ Who = Callable[[Context[Any, Any]], Caller]
 def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
     """Return the server.
 
-    Parameters
-    ----------
-    who : callable
-        Who calls, by the context of a request.
-    rights : frozenset of str
-        Which of insert, curate and cypher there are tools for.
+    `who`: who calls, by the context of a request.
+    `rights`: which of insert, curate and cypher there are tools for.
     """
     server: MCPServer[Any] = MCPServer(
         "pg_graphrag", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING"

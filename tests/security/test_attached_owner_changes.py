@@ -1,7 +1,5 @@
 """Attached tables that change hands, or names, run nothing with the rights of who had them."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

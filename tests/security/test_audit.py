@@ -1,7 +1,5 @@
 """graphrag.audit(role): what a role could learn or change, tried against planted canaries; nobody's code is run for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

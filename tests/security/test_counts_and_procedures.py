@@ -1,7 +1,5 @@
 """What counts documents, and what repairs and uninstalls corpus by corpus: nothing of Mallory's runs with the owner's rights."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.runtime.cluster import Database

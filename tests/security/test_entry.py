@@ -1,7 +1,5 @@
 """The entry to the owner's rights: nobody makes a token, and nothing that a session does changes what is read with them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

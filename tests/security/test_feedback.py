@@ -1,7 +1,5 @@
 """Attacks on verdicts: a reader gives them on what he may read, learns nothing of others, and does not fill the disk."""
 
-from __future__ import annotations
-
 from tests.runtime.cluster import Database
 from tests.security.readers import readers, session_of
 from tests.sql.ingest import STORIES, put_all, refused, rows, searched_corpus, value, work

@@ -1,7 +1,5 @@
 """A relation that a filter names is read with the caller's rights: what is planted in it gets no others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Nothing that others plant in AGE's schemas, or under the name of a graph, runs with the extension owner's rights."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

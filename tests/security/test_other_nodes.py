@@ -1,7 +1,5 @@
 """Attacks on search() of other nodes, of who asks and of who owns a server here. Of who runs a node: test_hostile_nodes.py."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

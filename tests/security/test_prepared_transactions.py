@@ -1,7 +1,5 @@
 """A writer who prepares his transaction keeps its locks past his session: workers go on, and all say where to look."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

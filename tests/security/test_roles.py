@@ -1,7 +1,5 @@
 """The roles of the cluster, what they may call and read, and who may say that a document is indexed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

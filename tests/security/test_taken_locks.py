@@ -1,7 +1,5 @@
 """Any user of SQL may take advisory locks: with none does he hold up workers, play one, or keep open what is to be closed."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Attacks on who asked what: nothing but time tells a reader what others asked before."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

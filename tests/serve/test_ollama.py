@@ -1,7 +1,5 @@
 """Ollama's front of ``pg-graphrag serve``: what its clients send and read."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the tests of understanding and asking share: a corpus of stories with a model, and a model that knows its lines."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

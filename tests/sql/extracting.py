@@ -1,7 +1,5 @@
 """What the tests of extraction share: a model that knows what each text says, corpora that ask it, and what they hold."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

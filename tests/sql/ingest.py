@@ -1,7 +1,5 @@
 """What the ingest tests share: documents in, a worker, and everything made of them in a form without ids."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import threading

@@ -1,7 +1,5 @@
 """Answers where a corpus has no model: sentences of the documents, in every mode, and what the documents do not answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """graphrag.ask: cited answers from the context, cached by all that they depend on; streams that are the same answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

@@ -1,7 +1,5 @@
 """What a caller says of how `ask` answers: instructions, tokens, a JSON schema; and a model without documents."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """graphrag.optimize(): what it does, what runs beside it, and what survives it."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

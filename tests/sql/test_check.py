@@ -1,7 +1,5 @@
 """graphrag.check() names every damage, and nothing where there is none."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

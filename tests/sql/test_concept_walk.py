@@ -1,7 +1,5 @@
 """Concepts of chunks that are not in the graph count, too: in walks, local, global and mix."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Workers, users and readers at once: nobody waits for a merge, and a document's graph is seen entirely or not at all."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Iterator

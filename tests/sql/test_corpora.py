@@ -1,7 +1,5 @@
 """create_corpus, alter_corpus, drop_corpus: options are checked, pinned where they must be, and take effect."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

@@ -1,7 +1,5 @@
 """What a change costs: no model call but for a summary whose input is new, and rows as the document has, not the corpus."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The graph is a function of the documents and of the curations in force, in whatever order they came."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Calls of curation: recorded, refused with the next step, ordered among each other, and the owner's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import psycopg

@@ -1,7 +1,5 @@
 """graphrag.cypher reads the graph of a corpus, and only reads."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A corpus whose option cypher is false has no Apache AGE graph; switching the option makes it from the tables, or drops it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

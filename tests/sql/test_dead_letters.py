@@ -1,7 +1,5 @@
 """Dead letters: documents whose work failed three times, what is said of them, and how they come back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Search over mentions that a model described: by what is said of entities and relationships, and only where it may be seen."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """DRIFT: a primer over the best reports, follow-up questions by local retrieval, reduce; and the search without a model."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import count

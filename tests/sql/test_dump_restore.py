@@ -1,7 +1,5 @@
 """pg_dump and restore into a new cluster: what comes back, and what repair() makes again."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """graphrag.embed: the local model as a SQL function."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

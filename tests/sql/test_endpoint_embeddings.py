@@ -1,7 +1,5 @@
 """Embeddings from an endpoint: batched, checked, accounted; at query time one request; faults say what and why, and heal."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

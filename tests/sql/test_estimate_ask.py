@@ -1,7 +1,5 @@
 """graphrag.estimate_ask: what an answer costs is known before it is asked for, exactly or as a bound."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """graphrag.evaluate: the figures follow from what search returns, differences are paired, and bad input is named."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """pg-graphrag evaluate: the table says what graphrag.evaluate says, the chart can be read, mistakes are named."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

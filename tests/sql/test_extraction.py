@@ -1,7 +1,5 @@
 """Extraction by a model, from INSERT to the graph: what it says is stored, merged and shown, whatever form it says it in."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Everything an endpoint can do wrong while documents are indexed: nothing half written, nothing lost, and it heals."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the model is asked, and what a corpus may change about it: entity types, prompts, claims, models."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

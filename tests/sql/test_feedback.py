@@ -1,7 +1,5 @@
 """Verdicts become questions with evidence, and two corpora are compared on them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """graphrag.fingerprint(): equal for equal documents, different for any difference that can be seen."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

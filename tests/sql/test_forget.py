@@ -1,7 +1,5 @@
 """graphrag.forget: a document goes with everything made of it, and the report says so."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Names of a document that mean one thing are one entity, whatever the order of documents; an option undoes it."""
 
-from __future__ import annotations
-
 from tests.runtime.cluster import Database
 from tests.sql.ingest import put, rows, searched_corpus, work
 

@@ -1,7 +1,5 @@
 """The gateway to models on the real server: many at once, within limits, from the cache, within budget, broken off in time."""
 
-from __future__ import annotations
-
 import threading
 import time
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """keep_history(): what a document said at a moment is found again, in every mode, by whom the history is opened to."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """LazyGraphRAG: relevance tests within a budget, over communities with and without reports, with and without a model."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """Long documents are done in parts by any number of workers, and the outcome is that of one worker who does all at once."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Every merged value is a function of the mentions alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The numbers for a monitor are those of the corpora and the queue, and pg_monitor may read them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A mode is one file: one more is searched, asked and estimated as soon as its file is there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

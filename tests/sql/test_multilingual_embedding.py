@@ -1,7 +1,5 @@
 """Corpora that are embedded by the local model of many languages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

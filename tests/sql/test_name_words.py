@@ -1,7 +1,5 @@
 """Entities are found by the words of their names, whatever the embedder knows; what finds nothing says why."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

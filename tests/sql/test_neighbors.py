@@ -1,7 +1,5 @@
 """graphrag.neighbors walks the relationships breadth first."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

@@ -1,7 +1,5 @@
 """Mode path: MiniRAG's paths with BM25 weighting; the paper's case studies, on recorded extraction, name the edge that won."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """CALL graphrag.process_jobs(): what is due is done, once, batch by batch, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

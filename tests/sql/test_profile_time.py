@@ -1,7 +1,5 @@
 """The option profile_time: where the time of a search went, by step, and nothing else of it is another."""
 
-from __future__ import annotations
-
 import re
 from contextlib import nullcontext
 from pathlib import Path

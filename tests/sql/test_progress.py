@@ -1,7 +1,5 @@
 """The views progress and failed_jobs say how far indexing is."""
 
-from __future__ import annotations
-
 import psycopg
 
 from tests.runtime.cluster import Database

@@ -1,7 +1,5 @@
 """A standby that is promoted while sessions and a worker are open on it: they go on, and nothing that was half done is left."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """graphrag.protect(): who may not see a document does not see what was made of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A publication of all tables forbids UPDATE and DELETE of those without a replica identity: no document is blamed for it."""
 
-from __future__ import annotations
-
 from tests.runtime.cluster import Database
 from tests.sql.extracting import hurry
 from tests.sql.ingest import STORIES, canonical, delete, expected, new_corpus, put, put_all, rows, value, work

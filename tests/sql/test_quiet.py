@@ -1,7 +1,5 @@
 """Errors are what users read: no traceback of Python, no class of PL/Python, and of a refusal which grant is missing."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

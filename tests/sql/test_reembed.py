@@ -1,7 +1,5 @@
 """Another embedding model for a corpus with data: the old vectors serve until the new are complete, whatever happens."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """min_relevance: how likely a row has something of the answer, which the row and the query alone decide."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Documents that replication applies are indexed by workers; what comes past all triggers, after graphrag.repair()."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import psycopg

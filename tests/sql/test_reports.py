@@ -1,7 +1,5 @@
 """Reports of communities: put together without a model, or written by one; touched only where their input changed; found."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

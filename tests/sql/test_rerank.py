@@ -1,7 +1,5 @@
 """The option `rerank`: every mode's rows re-scored by a cross-encoder; without one, or when it fails, a clear error."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """retract(): a retracted document is a row with a reason, and nothing that anybody finds."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

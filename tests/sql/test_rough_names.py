@@ -1,7 +1,5 @@
 """search_entities by a rough name: mistyped, initials, another script, an alias; and what must not be taken for one."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.runtime.cluster import Database

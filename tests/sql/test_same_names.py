@@ -1,7 +1,5 @@
 """What documents call by several names is one entity where a document says so; else it is suggested."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

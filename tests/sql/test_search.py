@@ -1,7 +1,5 @@
 """graphrag.search and its wrappers: every mode answers, says why, and refuses what it cannot do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

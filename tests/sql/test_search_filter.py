@@ -1,7 +1,5 @@
 """Filters and row-level security: only what may be seen is returned, and never fewer rows than there are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """graphrag.search in other languages than English: words, products, codes and symbols are found as they are written."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.runtime.cluster import Database

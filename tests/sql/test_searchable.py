@@ -1,7 +1,5 @@
 """A text is searchable before a model has found its graph, and the outcome is the same whatever happens in between."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a walk starts from: dates, numbers and identifiers of a question lead to their chunks, names to those that begin so."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

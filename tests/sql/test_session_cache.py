@@ -1,7 +1,5 @@
 """What a session caches of small corpora: never seen in a result, except that it comes sooner."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator, Sequence

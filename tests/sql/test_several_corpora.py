@@ -1,7 +1,5 @@
 """search() over several corpora: rows and scores as of each alone, merged; rights, faults and limits of each by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

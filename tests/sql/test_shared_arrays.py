@@ -1,7 +1,5 @@
 """Files that sessions share: who makes, maps and removes them, and that no answer depends on one."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

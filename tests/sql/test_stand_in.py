@@ -1,7 +1,5 @@
 """Where a model gives nothing of use, a chunk has the graph of NLP, which is said wherever one looks; names are the text's."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

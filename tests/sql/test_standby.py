@@ -1,7 +1,5 @@
 """A streaming hot standby reads and answers as its primary does, writes nothing, and says so; a base backup goes on by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta

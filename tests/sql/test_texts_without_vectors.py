@@ -1,7 +1,5 @@
 """A text of which an endpoint has no vector holds up nothing: a dead letter says which document is without it, and heals."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """GraphRAG's modes: from entities out, and from the reports down; asked, mapped and reduced."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

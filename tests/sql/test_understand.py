@@ -1,7 +1,5 @@
 """graphrag.understand and what search makes of it: one call, cached; without a model or when it fails, noun phrases."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

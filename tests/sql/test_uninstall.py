@@ -1,7 +1,5 @@
 """drop_corpus(), and uninstall() before DROP EXTENSION, leave nothing in the database."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

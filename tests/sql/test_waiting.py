@@ -1,7 +1,5 @@
 """wait_indexed sees what workers commit, ends in time, and shows no more than its caller may see; listeners hear of documents."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """graphrag.warm: a session holds what its first searches would load, and no result is another."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import psycopg

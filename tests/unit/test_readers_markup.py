@@ -1,7 +1,5 @@
 """AsciiDoc, Org, LaTeX, wiki pages, DocBook and subtitles to documents."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """This package serves databases whose extension is of the version before, and sessions go over with ALTER EXTENSION UPDATE."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

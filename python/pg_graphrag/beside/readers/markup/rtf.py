@@ -3,8 +3,6 @@
 Microsoft, Rich Text Format (RTF) Specification 1.9.1.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from copy import copy

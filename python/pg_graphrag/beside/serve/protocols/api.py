@@ -54,12 +54,9 @@ class Retrieval(_Request):
 
     def arguments(self) -> dict[str, Any]:
         """The client's arguments."""
-        return {
-            "mode": self.mode,
-            "filter": self.filter,
-            "low_level_keywords": self.low_level_keywords,
-            "high_level_keywords": self.high_level_keywords,
-        } | check_options(self.options)
+        given = self.model_dump(exclude={"corpus", "query", "question", "options"})
+        own = {name: value for name, value in given.items() if value or name not in ("offset", "history")}
+        return own | check_options(self.options)
 
 
 class SearchRequest(Retrieval):
@@ -78,21 +75,12 @@ class SearchRequest(Retrieval):
     top_k: int = Field(10, ge=1, le=MAX_TOP_K)
     offset: int = Field(0, ge=0, le=10_000)
 
-    def arguments(self) -> dict[str, Any]:
-        """The client's arguments."""
-        own = {"top_k": self.top_k, "corpora": self.corpora, "corpus_timeout": self.corpus_timeout}
-        return super().arguments() | own | ({"offset": self.offset} if self.offset else {})
-
 
 class ContextRequest(Retrieval):
     """A context for a language model."""
 
     query: Text
     max_tokens: int | None = Field(None, ge=1, le=1_000_000)
-
-    def arguments(self) -> dict[str, Any]:
-        """The client's arguments."""
-        return super().arguments() | {"max_tokens": self.max_tokens}
 
 
 class Turn(BaseModel):
@@ -111,14 +99,6 @@ class AskRequest(Retrieval):
     max_tokens: int | None = Field(None, ge=1, le=1_000_000)
     history: list[Turn] = Field(default_factory=list, max_length=200)
     response_type: str = Field("multiple paragraphs", min_length=1, max_length=200)
-
-    def arguments(self) -> dict[str, Any]:
-        """The client's arguments."""
-        return super().arguments() | {
-            "max_tokens": self.max_tokens,
-            "history": [turn.model_dump() for turn in self.history] or None,
-            "response_type": self.response_type,
-        }
 
 
 class NewDocument(BaseModel):

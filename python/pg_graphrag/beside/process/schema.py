@@ -9,6 +9,7 @@ import psycopg
 
 from pg_graphrag import __version__
 from pg_graphrag.beside.process.routines import PLAIN, made_by_build
+from pg_graphrag.beside.process.statement_errors import cannot_act
 from pg_graphrag.beside.process.updates import changed_tables, changes_between, update_statements
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.server.corpus.options import Options
@@ -120,12 +121,7 @@ def check_owner(cursor: psycopg.Cursor[Any]) -> None:
         return
     owner, user, is_member, is_more = row
     if not is_member:
-        raise GraphRAGError(
-            f'role "{user}" cannot act for "{owner}", who owns the schema graphrag',
-            sqlstate="42501",
-            hint="Let the process connect as the owner, or as a member of it; SET ROLE, or the URL's "
-            "options=-c role=…, says who asks.",
-        )
+        raise cannot_act(user, owner)
     if is_more:
         raise GraphRAGError(
             f'"{user}" is a superuser, and "{owner}", who owns the schema graphrag, is none: his code would run as "{user}"',

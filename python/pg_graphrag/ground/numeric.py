@@ -25,33 +25,8 @@ else:
     NDArray = stand_ins.NDArray
 
 
-__all__ = [
-    "Arrays",
-    "Flags",
-    "IdIndex",
-    "Ids",
-    "Lists",
-    "NDArray",
-    "Places",
-    "Scores",
-    "Texts",
-    "Vectors",
-    "are_new",
-    "difference",
-    "distinct",
-    "float64s",
-    "int64s",
-    "multiply",
-    "np",
-    "numbered",
-    "packed",
-    "part",
-    "prefixed",
-    "sums",
-    "union",
-    "values_of",
-    "within",
-]
+# What is imported here for all.
+__all__ = ["NDArray", "np"]
 
 # (n,): numbers of entities, chunks or nodes, or places.
 Ids: TypeAlias = NDArray[np.int64]

@@ -114,7 +114,7 @@ def parse(text: str) -> Query:
         )
     functions = {
         name.word or name.text[1:-1].upper()
-        for name, next_token in _adjacent(tokens)
+        for name, next_token in pairwise(tokens)
         if name.is_name and next_token.text == "("
     }
     return Query(
@@ -197,17 +197,13 @@ def _refuse_writing(tokens: list[Token]) -> None:
             f'a query cannot begin with "{tokens[0].text[:40]}"',
             "Begin with MATCH, OPTIONAL MATCH, UNWIND, WITH or RETURN.",
         )
-    for (schema, dot), (name, parenthesis) in zip(_adjacent(tokens), _adjacent(tokens[2:]), strict=False):
+    for (schema, dot), (name, parenthesis) in zip(pairwise(tokens), pairwise(tokens[2:]), strict=False):
         if schema.is_name and dot.text == "." and name.is_name and parenthesis.text == "(":
             raise GraphRAGError(
                 f"function {schema.text}.{name.text} may not be called: functions outside Cypher can write",
                 sqlstate="0A000",
                 hint="Call it in SQL, on the result of graphrag.cypher.",
             )
-
-
-def _adjacent(tokens: list[Token]) -> Iterator[tuple[Token, Token]]:
-    return pairwise(tokens)
 
 
 def _branches(tokens: list[Token]) -> Iterator[list[Token]]:

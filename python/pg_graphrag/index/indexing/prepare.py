@@ -121,7 +121,6 @@ class _Reading:
     `places` (list of lists of int, or None): where each character of a prose stands in the chunk, where it is not the same
       place.
     `titles`: {language: concepts of the title}
-    `speaking`: {label of who speaks: name}
     `types`: {key: type}, as `entity_types` gives them
     """
 
@@ -131,7 +130,6 @@ class _Reading:
     languages: list[str]
     titles: Mapping[str, list[Concept]]
     whole_title: Concept | None
-    speaking: Mapping[str, str]
     types: Mapping[str, str]
     names: _Names
 
@@ -322,7 +320,7 @@ def _read(
     everything = [full_name(concept, full) for concept in everything]
     types = entity_types(everything, speaking.values(), is_read=tagged.is_read)
     names = _Names(keys=keys, full=full, spoken=with_speakers({}, speaking).keys())
-    return _Reading(concepts_by_chunk, proses, places, languages, titles, whole_title, speaking, types, names)
+    return _Reading(concepts_by_chunk, proses, places, languages, titles, whole_title, types, names)
 
 
 def _named_within(title: str, inners: Sequence[Concept], *, is_clause: bool) -> list[Concept]:

@@ -127,6 +127,12 @@ def within(values: NDArray[Integer], ascending: NDArray[Integer]) -> Flags:
     return is_within
 
 
+def places_of(ids: Ids, among: Ids) -> Ids:
+    """Return the places of ids, of their shape, in `among`, (n,), which has each of them once, in any order."""
+    by_id = np.argsort(among)
+    return by_id[np.searchsorted(among, ids, sorter=by_id)]
+
+
 def values_of(ids: Ids, ascending: Ids, values: Ids, otherwise: int) -> Ids:
     """Return the values, (n,), of ids, which `ascending` has beside `values`; of those that it has not `otherwise`."""
     if not len(ascending):

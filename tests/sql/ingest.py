@@ -93,6 +93,13 @@ def work(db: Connection, max_jobs: int | None = None) -> None:
     db.execute("CALL graphrag.process_jobs(%s)", [max_jobs])
 
 
+def index_all(db: Connection, corpus: str, documents: dict[str, str]) -> str:
+    """Index documents in a corpus; return its name."""
+    put_all(db, corpus, documents)
+    work(db)
+    return corpus
+
+
 def jobs(db: Connection, corpus: str) -> list[tuple[Any, ...]]:
     """Document key (null: it is gone), kind, state, and whether it has a lease; maintenance left out."""
     return rows(

@@ -103,13 +103,6 @@ def test_it_says_what_it_did_and_empties_the_tail(db: Database) -> None:
     assert_exact(db)
 
 
-def test_an_unknown_corpus_is_an_error_with_a_hint(db: Database) -> None:
-    with pytest.raises(psycopg.errors.UndefinedObject) as error:
-        optimize(db, "nowhere")
-    assert "nowhere" in str(error.value)
-    assert error.value.diag.message_hint
-
-
 def test_a_segment_with_more_than_a_fifth_deleted_is_rewritten(db: Database) -> None:
     install(db)
     ids = add_chunks(db, texts(3, 100))

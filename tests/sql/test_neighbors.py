@@ -61,12 +61,6 @@ def test_hops_out_of_range_are_refused(chain: Any, hops: int) -> None:
     assert caught.value.diag.message_hint
 
 
-def test_an_unknown_corpus_is_an_error_with_a_hint(chain: Any) -> None:
-    with pytest.raises(psycopg.errors.UndefinedObject) as caught:
-        chain.execute("SELECT * FROM graphrag.neighbors('Ada', 'nope')")
-    assert caught.value.diag.message_hint
-
-
 def test_a_breadth_first_search_in_python_finds_the_same(db: Any) -> None:
     c = corpus(db)
     ids = [entity(db, c, f"n{i}") for i in range(30)]

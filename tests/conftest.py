@@ -1,7 +1,5 @@
 """Fixtures: throwaway clusters (one per worker, private ones on demand), fresh databases, and the shared data."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import itertools

@@ -3,8 +3,6 @@
 Usage: python -m tests.lint_sql [FOLDER]
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

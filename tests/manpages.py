@@ -1,7 +1,5 @@
 """Debian's Japanese, Chinese and English manual pages as documents, for tests and for the benchmark."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Callable

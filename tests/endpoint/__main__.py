@@ -1,7 +1,5 @@
 """The endpoint as a process: prints its base URL, serves until its standard input ends or it is told to stop."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys

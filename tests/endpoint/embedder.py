@@ -1,7 +1,5 @@
 """A deterministic embedder without a model: words hashed to signed places, as the peer's measurement has it."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from functools import lru_cache

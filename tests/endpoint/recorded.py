@@ -1,7 +1,5 @@
 """Recorded output of real models, found by the document or the question that stands verbatim in the messages."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter, defaultdict

@@ -3,8 +3,6 @@
 `python -m tests.runtime.real_model` is that model.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any

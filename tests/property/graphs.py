@@ -1,7 +1,5 @@
 """What the property tests and bench/load/soak.py share: small texts about few names, a model that reads them, and the truth."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

@@ -3,8 +3,6 @@
 GRAPHRAG_DAMAGES=20000 for a long run; GRAPHRAG_DAMAGES_SEED for another one.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

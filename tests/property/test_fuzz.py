@@ -3,8 +3,6 @@
 GRAPHRAG_FUZZ=20000 for a long run; GRAPHRAG_FUZZ_SEED for another one.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

@@ -3,8 +3,6 @@
 GRAPHRAG_HISTORIES=200 runs more and longer histories than ./test has time for.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Order, batches and number of workers leave no trace: in the graph, in the scores, in what is found."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

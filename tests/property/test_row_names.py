@@ -3,8 +3,6 @@
 GRAPHRAG_HISTORIES=200 runs more histories than ./test has time for.
 """
 
-from __future__ import annotations
-
 import os
 from random import Random
 from typing import Any

@@ -6,8 +6,6 @@ process, as the session's role; a temporary function of the same name then retur
 that this cannot serve.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

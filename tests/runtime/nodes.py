@@ -1,7 +1,5 @@
 """Several databases that have corpora between them, and know of each other by the catalogue."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator, Mapping

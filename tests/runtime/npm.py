@@ -1,7 +1,5 @@
 """Packages of npm that tests use, kept between runs."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

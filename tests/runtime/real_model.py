@@ -1,7 +1,5 @@
 """A real model: SmolLM2-135M in llama.cpp's server, from two wheels. Poor, and so a good one to fail on."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

@@ -3,8 +3,6 @@
 To make, to warm up and to drop a database takes half a second of processor time; to clear one up takes a twentieth.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import psycopg

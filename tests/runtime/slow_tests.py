@@ -4,8 +4,6 @@
 parameters, which show as many values as three can.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path

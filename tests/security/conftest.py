@@ -1,7 +1,5 @@
 """Fixtures of the security tests: those of the SQL tests, and Mallory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What Mallory plants in AGE's schemas and under the names of graphs, and the calls that must not run it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any

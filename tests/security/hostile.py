@@ -1,7 +1,5 @@
 """Texts that patterns and scanners are known to trip over. Each is repeated until it has the length that is wanted."""
 
-from __future__ import annotations
-
 # By what they are: two characters of Python are none of PostgreSQL's, so nothing here holds NUL or half a surrogate pair.
 REPEATED = {
     "one Han character": "東",

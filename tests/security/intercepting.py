@@ -1,7 +1,5 @@
 """Between a client and a PostgreSQL server: passes everything on until a statement comes, then answers itself."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading

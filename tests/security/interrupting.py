@@ -1,7 +1,5 @@
 """A large graph made by SQL, and statements that are stopped in the middle."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Mallory may do everything short of superuser. What she plants in her tables repo
 rollback silences, when that is somebody who may read pg_authid; another one, when it is anybody but Mallory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """A database and a node b that it asks, for attacks between the two."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """What the attacks share: roles that read, and sessions that change their role as a pool does."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Nothing that others plant in AGE's own schema, or ask of its functions, reaches a graph of ours."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What a reader sees of a graph is what a corpus of his documents alone would hold: texts, weights, counts and paths."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

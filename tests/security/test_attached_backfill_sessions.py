@@ -1,7 +1,5 @@
 """Attached tables are brought up to date in their owners' sessions alone."""
 
-from __future__ import annotations
-
 import pytest
 from psycopg import errors
 

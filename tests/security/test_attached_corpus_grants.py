@@ -1,7 +1,5 @@
 """Whoever attaches a table needs in the corpus what an INSERT of documents needs, and as long as the table feeds it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

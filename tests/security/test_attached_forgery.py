@@ -1,7 +1,5 @@
 """Nobody but the owner of an attached table hands over what it says."""
 
-from __future__ import annotations
-
 import pytest
 from psycopg import errors
 

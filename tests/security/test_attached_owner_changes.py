@@ -1,7 +1,5 @@
 """Attached tables that change hands, or names, run nothing with the rights of who had them."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator
@@ -65,43 +63,38 @@ def test_an_old_snapshot_lends_the_new_owner_no_rights_of_the_old_one(
     assert (alarmed(db), lent(db)) == (False, False)
 
 
+FIRST = "FUNCTION public.first(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN {}RETURN 1; END'"
+# What the table has, which goes to Mallory, and what she makes of it then.
+GIVEN = {
+    "partition": (
+        "CREATE TABLE public.articles (id int PRIMARY KEY, body text) PARTITION BY RANGE (id);"
+        "CREATE TABLE public.low PARTITION OF public.articles FOR VALUES FROM (0) TO (100)",
+        "TABLE low",
+        "CREATE INDEX ON public.low ((mallory.spy(1)))",
+    ),
+    "function": (
+        f"CREATE {FIRST.format('')}; CREATE TABLE public.articles (id int PRIMARY KEY, body text);"
+        "CREATE INDEX ON public.articles ((public.first(1)))",
+        "FUNCTION public.first",
+        f"CREATE OR REPLACE {FIRST.format('PERFORM mallory.report(); ')}",
+    ),
+}
+
+
 @pytest.mark.parametrize("level", LEVELS)
-def test_an_old_snapshot_lends_the_new_owner_of_a_partition_nothing(
-    db: Database, mallory: Database, level: str
+@pytest.mark.parametrize("kind", GIVEN)
+def test_an_old_snapshot_lends_the_new_owner_of_a_part_nothing(
+    db: Database, mallory: Database, level: str, kind: str
 ) -> None:
+    made, given, changed = GIVEN[kind]
     with as_role(db, "alice") as alice:
-        alice.execute(
-            "CREATE TABLE public.parted (id int PRIMARY KEY, body text) PARTITION BY RANGE (id);"
-            "CREATE TABLE public.low PARTITION OF public.parted FOR VALUES FROM (0) TO (100);"
-            "GRANT ALL ON public.parted TO mallory"
-        )
-        attach(alice, table="public.parted")
-    isolated(mallory, level)
-    with as_role(db, "mallory") as other, unfollowed(mallory, "40001", "has changed since"), mallory.transaction():
-        mallory.execute("SELECT 1")
-        db.execute("ALTER TABLE low OWNER TO mallory")
-        other.execute("CREATE INDEX ON public.low ((mallory.spy(1)))")
-        mallory.execute("INSERT INTO public.parted VALUES (2, 'two')")
-    assert (alarmed(db), lent(db)) == (False, False)
-
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_an_old_snapshot_lends_the_new_owner_of_a_function_nothing(db: Database, mallory: Database, level: str) -> None:
-    with as_role(db, "alice") as alice:
-        alice.execute(
-            "CREATE FUNCTION public.first(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN 1; END';"
-            "CREATE TABLE public.articles (id int PRIMARY KEY, body text); CREATE INDEX ON public.articles ((public.first(1)));"
-            "GRANT ALL ON public.articles TO mallory"
-        )
+        alice.execute(f"{made}; GRANT ALL ON public.articles TO mallory".encode())
         attach(alice, table="public.articles")
     isolated(mallory, level)
     with as_role(db, "mallory") as other, unfollowed(mallory, "40001", "has changed since"), mallory.transaction():
         mallory.execute("SELECT 1")
-        db.execute("ALTER FUNCTION public.first OWNER TO mallory")
-        other.execute(
-            "CREATE OR REPLACE FUNCTION public.first(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS"
-            " 'BEGIN PERFORM mallory.report(); RETURN 1; END'"
-        )
+        db.execute(f"ALTER {given} OWNER TO mallory".encode())
+        other.execute(changed.encode())
         mallory.execute("INSERT INTO public.articles VALUES (2, 'two')")
     assert (alarmed(db), lent(db)) == (False, False)
 

@@ -1,7 +1,5 @@
 """What is planted in an attached table, or in what it is made of, runs as the owner of the table alone."""
 
-from __future__ import annotations
-
 import pytest
 from psycopg import errors, sql
 

@@ -1,7 +1,5 @@
 """A caller sees of attached rows what he may SELECT himself, in every way to look; and nobody's code gets his rights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Whoever writes an attached table needs no other right, and its documents end as the table says."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

@@ -1,22 +1,17 @@
 """graphrag.audit(role): what a role could learn or change, tried against planted canaries; nobody's code is run for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.acting import acting_as, new_role
-from tests.sql.ingest import STORIES, new_corpus, put_all, refused, rows, value, work
+from tests.sql.ingest import STORIES, index_all, new_corpus, refused, rows, value
 
 
 @pytest.fixture(scope="module")
 def stories(module_db: Database) -> str:
-    corpus = new_corpus(module_db)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
-    return corpus
+    return index_all(module_db, new_corpus(module_db), STORIES)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """What changes while a question is answered: documents and permissions, by a worker's commits, and the role of the session."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A copy of a corpus runs nothing that others have planted, and is made by the owner alone."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 from pg_graphrag.beside import cli

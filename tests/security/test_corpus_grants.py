@@ -1,7 +1,5 @@
 """grant_corpus(): a limited role sees and writes the corpora it was given, and nothing else, however it asks."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.runtime.cluster import Cluster, Database

@@ -1,13 +1,11 @@
 """What counts documents, and what repairs and uninstalls corpus by corpus: nothing of Mallory's runs with the owner's rights."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.acting import denied
 from tests.security.mallory import alarmed, lent
-from tests.sql.ingest import put, searched_corpus, work
+from tests.sql.ingest import index_all, searched_corpus
 
 # A column that runs Mallory's function where it is compared as text.
 BAIT = """
@@ -48,9 +46,7 @@ def test_counts_are_nobodys_to_read_or_write(mallory: Database, table: str) -> N
 
 def test_the_procedures_run_nothing_that_their_callers_search_path_offers(db: Database, mallory: Database) -> None:
     mallory.execute(SHADOWS.encode())
-    corpus = searched_corpus(db)
-    put(db, corpus, "one", "Ada Lovelace met Charles Babbage.")
-    work(db)
+    index_all(db, searched_corpus(db), {"one": "Ada Lovelace met Charles Babbage."})
     db.execute("SET search_path = mallory, pg_catalog, public")
     db.execute("CALL graphrag.repair_corpora()")
     db.execute("CALL graphrag.uninstall_corpora()")

@@ -1,7 +1,5 @@
 """The entry to the owner's rights: nobody makes a token, and nothing that a session does changes what is read with them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -9,7 +7,7 @@ import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.portrait import Reader
-from tests.sql.ingest import put, rows, searched_corpus, work
+from tests.sql.ingest import index_all, put, rows, searched_corpus, work
 
 ALICES = "Ada Lovelace met Charles Babbage. Ada Lovelace praised the Analytical Engine."
 BOBS = "Alan Turing met Grace Hopper. Alan Turing praised the Bombe."
@@ -271,9 +269,7 @@ def test_row_security_off_and_replication_role_open_nothing(bob: Reader, expecte
 
 
 def test_a_policy_that_searches_ends_in_an_error_and_the_session_lives(db: Database) -> None:
-    corpus = searched_corpus(db)
-    put(db, corpus, "a", ALICES)
-    work(db)
+    corpus = index_all(db, searched_corpus(db), {"a": ALICES})
     db.execute(
         "CREATE FUNCTION public.recurse(text) RETURNS boolean LANGUAGE sql STABLE"
         " AS $$SELECT count(*) >= 0 FROM graphrag.search('x', $1, 'naive')$$"

@@ -1,7 +1,5 @@
 """Every view and table that members may read, from the catalog: who was given nothing of a corpus sees nothing of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -4,8 +4,6 @@ PostgreSQL runs those that leak nothing by themselves (=, <, ^@ and their like) 
 barriers. EXPLAIN ANALYZE and the statistics of a transaction tell what came of it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from functools import partial

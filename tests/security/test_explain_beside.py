@@ -3,8 +3,6 @@
 In the server a function stands before these tables, and EXPLAIN shows the function alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 

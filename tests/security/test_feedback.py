@@ -1,18 +1,14 @@
 """Attacks on verdicts: a reader gives them on what he may read, learns nothing of others, and does not fill the disk."""
 
-from __future__ import annotations
-
 from tests.runtime.cluster import Database
 from tests.security.readers import readers, session_of
-from tests.sql.ingest import STORIES, put_all, refused, rows, searched_corpus, value, work
+from tests.sql.ingest import STORIES, index_all, put_all, refused, rows, searched_corpus, value, work
 
 GIVE = "SELECT graphrag.feedback(%s, 'good', %s, evidence => %s)"
 
 
 def test_a_key_of_a_hidden_document_is_refused_as_one_that_nobody_has(db: Database) -> None:
-    corpus = searched_corpus(db)
-    put_all(db, corpus, STORIES)
-    work(db)
+    corpus = index_all(db, searched_corpus(db), STORIES)
     db.execute("SELECT graphrag.protect(%s, $$source_key = 'ada'$$)", [corpus])
     with readers(db, 1) as (alice,), session_of(db, alice) as session:
         session.execute(GIVE, ["Who?", corpus, ["ada"]])
@@ -42,9 +38,7 @@ def test_a_clone_is_closed_to_readers_of_what_it_was_made_of(db: Database) -> No
 
 
 def test_a_role_gives_so_many_verdicts_a_minute_and_changes_none_of_others(db: Database) -> None:
-    corpus = searched_corpus(db)
-    put_all(db, corpus, STORIES)
-    work(db)
+    corpus = index_all(db, searched_corpus(db), STORIES)
     db.execute(GIVE, ["Who?", corpus, ["ada"]])
     with readers(db, 2) as (alice, bob):
         with session_of(db, alice) as session:
@@ -65,9 +59,7 @@ def test_a_role_gives_so_many_verdicts_a_minute_and_changes_none_of_others(db: D
 
 
 def test_a_role_is_one_voice_however_many_authors_it_names(db: Database) -> None:
-    corpus = searched_corpus(db)
-    put_all(db, corpus, STORIES)
-    work(db)
+    corpus = index_all(db, searched_corpus(db), STORIES)
     with readers(db, 4) as roles:
         attacker, *honest = roles
         with session_of(db, attacker) as session:

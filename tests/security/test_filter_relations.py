@@ -1,7 +1,5 @@
 """A relation that a filter names is read with the caller's rights: what is planted in it gets no others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.security.mallory import alarmed, attacking, lent, reporters
-from tests.sql.ingest import Connection, keys, put, refused, search, searched_corpus, work
+from tests.sql.ingest import Connection, index_all, keys, put, refused, search, searched_corpus, work
 
 PLANTED = {
     "function in a view": "CREATE VIEW planted AS SELECT CASE spy(n) WHEN 1 THEN 'shown' ELSE 'hidden' END AS source_key"
@@ -79,9 +77,7 @@ def test_what_is_planted_in_a_relation_runs_as_the_caller(
 def test_a_reader_of_all_reads_a_relation_with_no_more_rights(
     module_db: Database, mallory: Database, corpus: str
 ) -> None:
-    whole = searched_corpus(module_db)
-    put(module_db, whole, "shown", "Ada Lovelace wrote notes.")
-    work(module_db)
+    whole = index_all(module_db, searched_corpus(module_db), {"shown": "Ada Lovelace wrote notes."})
     mallory.execute(f"CREATE VIEW for_all AS {PLANTED['function in a view'].partition(' AS ')[2]}".encode())
     assert asked(mallory, whole, {"$relation": "mallory.for_all"}) == ["shown"]
     assert reporters(mallory) == {"mallory"}

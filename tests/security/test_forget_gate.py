@@ -1,7 +1,5 @@
 """Who holds up forget(), and whom its gate, or an open transaction that asked, holds up."""
 
-from __future__ import annotations
-
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.security.acting import acting_as, new_role

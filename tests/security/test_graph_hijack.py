@@ -1,7 +1,5 @@
 """Nothing that others plant in AGE's schemas, or under the name of a graph, runs with the extension owner's rights."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator
@@ -21,7 +19,7 @@ from tests.security.graph_traps import (
     spring_traps,
 )
 from tests.sql.graph_rows import corpus, cypher, entity, project_all
-from tests.sql.ingest import STORIES, corpus_id, new_corpus, put, put_all, refused, rows, value, work
+from tests.sql.ingest import STORIES, corpus_id, index_all, new_corpus, put_all, refused, rows, value, work
 from tests.sql.test_projection import small_graph
 from tests.upgrade.released import create_released
 
@@ -124,8 +122,7 @@ def test_a_squatted_schema_is_refused_whatever_it_contains(db: Database, mallory
 def test_documents_are_indexed_once_the_squatted_schema_is_gone(db: Database, mallory: Database) -> None:
     name = new_corpus(db)
     squat_by_graph(mallory, f"graphrag_{corpus_id(db, name)}")
-    put(db, name, "ada", STORIES["ada"])
-    work(db)
+    index_all(db, name, {"ada": STORIES["ada"]})
     reason = value(db, "SELECT error FROM graphrag.documents WHERE corpus = %s", name) or value(
         db, "SELECT last_error FROM graphrag.jobs WHERE document_id IS NOT NULL"
     )
@@ -202,8 +199,7 @@ def test_the_name_of_a_graph_that_was_dropped_past_age_can_be_used(db: Database,
     # A session that has not loaded AGE: ag_graph keeps its row.
     db.execute(f"DROP OWNED BY {MALLORY} CASCADE".encode())
     assert value(db, "SELECT count(*) FROM ag_catalog.ag_graph WHERE name = %s", f"graphrag_{number}") == 1
-    put(db, name, "ada", STORIES["ada"])
-    work(db)
+    index_all(db, name, {"ada": STORIES["ada"]})
     assert rows(db, "SELECT * FROM graphrag.check(%s)", name) == []
     assert cypher(db, "MATCH (e:Entity {key: 'ada lovelace'}) RETURN e.name AS name", corpus_name=name)
 
@@ -303,8 +299,7 @@ def test_temporary_objects_and_the_callers_search_path_change_nothing(db: Databa
 
 
 def test_a_new_installation_shows_nothing_of_the_old_one(db: Database) -> None:
-    put(db, "default", "secret", "The Old Tenant keeps the Secret Ledger in Geneva.")
-    work(db)
+    index_all(db, "default", {"secret": "The Old Tenant keeps the Secret Ledger in Geneva."})
     number = corpus_id(db, "default")
     db.execute("DROP EXTENSION pg_graphrag CASCADE; CREATE EXTENSION pg_graphrag")
     db.execute("SELECT graphrag.create_corpus('default', '{\"communities\": false}')")
@@ -316,8 +311,7 @@ def test_a_new_installation_shows_nothing_of_the_old_one(db: Database) -> None:
     assert refused(db, "SELECT graphrag.fingerprint('default')").sqlstate == "55000"
     assert [row[0] for row in rows(db, "SELECT * FROM graphrag.check('default')")] == ["the corpus has its graph"]
 
-    put(db, "default", "new", "Ada Lovelace wrote notes.")
-    work(db)
+    index_all(db, "default", {"new": "Ada Lovelace wrote notes."})
     assert cypher(db, "MATCH (e:Entity) RETURN e.name AS name", corpus_name="default") == [{"name": "Ada Lovelace"}]
     assert cypher(db, "MATCH (d:Document) RETURN d.source_key AS key", corpus_name="default") == [{"key": "new"}]
     assert rows(db, "SELECT * FROM graphrag.check('default')") == []
@@ -439,8 +433,7 @@ def test_pg_catalog_stands_first_in_every_search_path(db: Database) -> None:
 
 
 def test_a_restored_graph_is_made_again_before_it_is_read(db: Database, shared_cluster: Cluster) -> None:
-    put(db, "default", "ada", STORIES["ada"])
-    work(db)
+    index_all(db, "default", {"ada": STORIES["ada"]})
     entities = cypher(db, "MATCH (e:Entity) RETURN e.name AS name ORDER BY e.name", corpus_name="default")
     url = shared_cluster.create_database("restored_graph", "template0")
     try:
@@ -450,8 +443,7 @@ def test_a_restored_graph_is_made_again_before_it_is_read(db: Database, shared_c
             diag = refused(restored, query)
             assert diag.sqlstate == "55000" and "graphrag.repair()" in str(diag.message_hint)
             # A worker that comes first makes the whole graph, not what is new alone.
-            put(restored, "default", "turing", STORIES["turing"])
-            work(restored)
+            index_all(restored, "default", {"turing": STORIES["turing"]})
             again = cypher(restored, "MATCH (e:Entity) RETURN e.name AS name ORDER BY e.name", corpus_name="default")
             assert [entity for entity in entities if entity not in again] == []
             assert len(again) > len(entities)

@@ -1,7 +1,5 @@
 """What a reader learns of rows that he may not SELECT by trying comparisons on views that join names of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Contexts, and filters over attached rows, tell a reader nothing of rows that he may not SELECT."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

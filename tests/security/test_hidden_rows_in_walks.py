@@ -3,8 +3,6 @@
 Hidden rows swap what they say: statistics of the corpus stay as they are, so all that a reader gets stays too, to the last digit.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

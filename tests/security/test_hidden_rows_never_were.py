@@ -1,7 +1,5 @@
 """A reader of some rows gets what he would in a database that never had the others, and names of rows are his rows' alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.runtime.cluster import Database

@@ -3,8 +3,6 @@
 Hidden documents swap their titles: statistics of the corpus stay as they are, so all that a reader gets stays, too.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Attacks of who runs the node that search() asks: what it answers is data, of so many bytes and seconds."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import time

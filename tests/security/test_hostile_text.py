@@ -1,7 +1,5 @@
 """Every text that a caller gives is answered or refused within its statement_timeout, whatever its shape and length."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

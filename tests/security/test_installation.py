@@ -1,7 +1,5 @@
 """CREATE EXTENSION and ALTER EXTENSION UPDATE where somebody has been before: refused, or nothing of his is run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Cancel, timeout and terminate end a statement within what is promised, wherever Python is; the session goes on to work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """protect(), grants and repair() under load: users are not ended by them, and do not wait for long."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time

@@ -1,7 +1,5 @@
 """What pg_monitor may watch holds no word of documents, questions, models and errors, whatever he puts into his statements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import psycopg

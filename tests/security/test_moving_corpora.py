@@ -1,7 +1,5 @@
 """A corpus that moves is nobody's but the owner's until it is there, and its marks have nothing run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

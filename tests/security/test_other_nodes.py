@@ -1,7 +1,5 @@
 """Attacks on search() of other nodes, of who asks and of who owns a server here. Of who runs a node: test_hostile_nodes.py."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator
@@ -16,7 +14,7 @@ from tests.runtime.cluster import Cluster, Database, Server
 from tests.security.acting import acting_as, denied, new_role
 from tests.security.intercepting import hang, listening
 from tests.security.node_b import ENGINE, HERE, THERE, node_b
-from tests.sql.ingest import ROCKETS, put, refused, rows, search, value, work
+from tests.sql.ingest import ROCKETS, index_all, refused, rows, search, value
 from tests.sql.linked_nodes import add_server, link, login, map_role, unlink
 from tests.sql.test_several_corpora import merged
 
@@ -141,8 +139,7 @@ def test_names_and_texts_are_data(module_db: Database, there: Database, name: st
         diag = refused(module_db, "SELECT * FROM graphrag.search(%s, corpus => %s, mode => 'bm25')", name, name)
         assert str(diag.message_primary) == f'graphrag: node "b": corpus "{name}" does not exist'
         there.execute("SELECT graphrag.create_corpus(%s, '{\"cypher\": false}')", [name])
-        put(there, name, name, f"Ada {name} Lovelace.")
-        work(there)
+        index_all(there, name, {name: f"Ada {name} Lovelace."})
         for arguments in ({}, {"filter": {"$source_key": name}}, {"low_level_keywords": [name]}):
             hits = search(module_db, f"Ada {name}", name, **arguments)
             assert [row["source_key"] for row in hits] == [name]
@@ -182,8 +179,7 @@ def test_what_was_given_up_ends_at_the_node(module_db: Database, there: Database
         "CREATE FUNCTION public.waits() RETURNS boolean LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(20); RETURN true; END$$"
     )
     there.execute("SELECT graphrag.create_corpus('slow', '{\"cypher\": false}')")
-    put(there, "slow", "a", "Ada Lovelace.")
-    work(there)
+    index_all(there, "slow", {"a": "Ada Lovelace."})
     there.execute("SELECT graphrag.protect('slow', 'public.waits()')")
     module_db.execute("SELECT graphrag.place_corpus('slow', 'b')")
     busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pg_graphrag' AND state = 'active'"

@@ -1,7 +1,5 @@
 """Pictures are for who may read their documents, and for nobody else, by any way."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

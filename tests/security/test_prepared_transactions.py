@@ -1,7 +1,5 @@
 """A writer who prepares his transaction keeps its locks past his session: workers go on, and all say where to look."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 
@@ -13,9 +11,9 @@ from tests.sql.ingest import (
     STORIES,
     canonical,
     expected,
+    index_all,
     new_corpus,
     put,
-    put_all,
     refused,
     rows,
     statuses,
@@ -34,8 +32,7 @@ def test_a_prepared_transaction_holds_up_what_it_has_and_is_named(cluster: Calla
         db.execute("CREATE ROLE writer LOGIN PASSWORD 'writer'")
         corpus = new_corpus(db)
         db.execute("SELECT graphrag.grant_corpus(%s, 'writer', 'write')", [corpus])
-        put_all(db, corpus, STORIES)
-        work(db)
+        index_all(db, corpus, STORIES)
         with psycopg.connect(make_conninfo(url, user="writer", password="writer"), autocommit=True) as writer:
             writer.execute("SET transaction_timeout = '8s'")
             writer.execute("BEGIN")
@@ -44,8 +41,7 @@ def test_a_prepared_transaction_holds_up_what_it_has_and_is_named(cluster: Calla
             writer.execute("SELECT graphrag.search('Zuse', %s)", [corpus])
             writer.execute("PREPARE TRANSACTION 'left behind'")
         prepared_at = time.monotonic()
-        put(db, corpus, "turing", "Alan Turing ran in Princeton.")
-        work(db)
+        index_all(db, corpus, {"turing": "Alan Turing ran in Princeton."})
         assert statuses(db, corpus) == dict.fromkeys(STORIES, "indexed"), "others' documents do not wait"
         # Needs the table for itself.
         diag = refused(db, "SELECT graphrag.protect(%s, 'true')", corpus)

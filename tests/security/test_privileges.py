@@ -3,8 +3,6 @@
 WRITE_PRIVILEGES=1 ./test tests/security/test_privileges.py
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Attacks on the query log: a reader adds to the log of what he may read, as himself, and not without end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

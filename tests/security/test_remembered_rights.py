@@ -1,7 +1,5 @@
 """What a session remembers gives nobody more: whatever changes of a caller's rights, a warm session answers as a new one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Attacks on budgets: no role spends more than it may, whatever it does with its transactions and sessions."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from typing import Any
 

@@ -1,14 +1,12 @@
 """The roles of the cluster, what they may call and read, and who may say that a document is indexed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from tests.runtime.cluster import PROJECT, Database
 from tests.security.acting import acting_as, denied, has_hint, new_role
-from tests.sql.ingest import corpus_id, keys, new_corpus, put, refused, rows, search, statuses, value, work
+from tests.sql.ingest import corpus_id, index_all, keys, new_corpus, put, refused, rows, search, statuses, value, work
 
 ROLES = ("graphrag_member", "graphrag_reader", "graphrag_writer")
 ENSURE = "SELECT graphrag._ensure_roles()"
@@ -154,8 +152,7 @@ def test_whoever_reads_everything_administers_nothing(db: Database) -> None:
 
 
 def test_readers_read_no_table_that_is_made_of_documents(db: Database) -> None:
-    put(db, new_corpus(db), "a", "Ada Lovelace met Charles Babbage.")
-    work(db)
+    index_all(db, new_corpus(db), {"a": "Ada Lovelace met Charles Babbage."})
     readable = (
         "SELECT c.relname::text FROM pg_class c, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE',"
         " 'REFERENCES', 'TRIGGER', 'MAINTAIN']) p (privilege), unnest(%s::text[]) r (role)"
@@ -259,8 +256,7 @@ def test_whoever_may_write_every_column_does_not_say_what_is_indexed(db: Databas
 
 
 def test_taking_an_indexed_hash_away_is_forging_too(db: Database) -> None:
-    put(db, new_corpus(db), "a", "Ada Lovelace met Charles Babbage.")
-    work(db)
+    index_all(db, new_corpus(db), {"a": "Ada Lovelace met Charles Babbage."})
     with new_role(db) as mallory:
         db.execute(
             f"GRANT USAGE ON SCHEMA graphrag TO {mallory}; GRANT ALL ON graphrag.documents TO {mallory}".encode()
@@ -271,9 +267,7 @@ def test_taking_an_indexed_hash_away_is_forging_too(db: Database) -> None:
 
 
 def test_a_new_row_with_the_number_of_a_deleted_one_is_of_no_indexed_version(db: Database) -> None:
-    corpus = new_corpus(db)
-    put(db, corpus, "a", "Ada Lovelace met Charles Babbage.")
-    work(db)
+    corpus = index_all(db, new_corpus(db), {"a": "Ada Lovelace met Charles Babbage."})
     ((number, indexed),) = rows(db, "SELECT id, indexed_hash = content_hash FROM graphrag.documents")
     assert indexed
     with new_role(db) as mallory:
@@ -292,9 +286,7 @@ def test_a_new_row_with_the_number_of_a_deleted_one_is_of_no_indexed_version(db:
 
 
 def test_documents_that_are_only_cut_anew_stay_the_version_that_is_served(db: Database) -> None:
-    corpus = new_corpus(db)
-    put(db, corpus, "a", "Ada Lovelace met Charles Babbage.")
-    work(db)
+    corpus = index_all(db, new_corpus(db), {"a": "Ada Lovelace met Charles Babbage."})
     put(db, corpus, "b", "Grace Hopper met Alan Turing.")
     db.execute("SELECT graphrag.alter_corpus(%s, '{\"chunk_token_size\": 300}')", [corpus])
     state = (
@@ -376,9 +368,7 @@ GRANTS = [
 def test_what_postgresql_refuses_by_itself_is_ended_by_the_grant_of_the_manual(
     fresh_db: Database, statement: str, what: str, grants: list[str]
 ) -> None:
-    corpus = new_corpus(fresh_db)
-    put(fresh_db, corpus, "a", "Ada Lovelace")
-    work(fresh_db)
+    corpus = index_all(fresh_db, new_corpus(fresh_db), {"a": "Ada Lovelace"})
     with new_role(fresh_db) as role, acting_as(fresh_db, role) as session:
         *before, last = (grant.format(corpus=corpus, role=role) for grant in grants)
         for grant in before:

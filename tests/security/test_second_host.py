@@ -1,7 +1,5 @@
 """Attacks on the process beside a database: prepared schemas, code that takes its rights, what it shares between callers."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import weakref

@@ -1,7 +1,5 @@
 """The owner of the database, who need not be a superuser, sets settings for every session: what they get is the same."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Attacks on what streams hold: an answer that nobody fetches keeps no place from others, nor does a role take them all."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

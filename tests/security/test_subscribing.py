@@ -1,7 +1,5 @@
 """`pg-graphrag subscribe` runs nothing that others have planted at either end."""
 
-from __future__ import annotations
-
 from tests.security.graph_traps import plant_names, planting, ran_as_others
 from tests.sql.test_subscribe import Ends, ends
 

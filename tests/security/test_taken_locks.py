@@ -1,7 +1,5 @@
 """Any user of SQL may take advisory locks: with none does he hold up workers, play one, or keep open what is to be closed."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 
@@ -11,7 +9,7 @@ from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import Database
 from tests.security.acting import new_role
-from tests.sql.ingest import Connection, new_corpus, put, refused, rows, search, value, work
+from tests.sql.ingest import Connection, index_all, new_corpus, put, refused, rows, search, value, work
 
 # The numbers by which the extension had locks of everybody's, and has them of workers.
 _NUMBERS = range(1735549290, 1735549300)
@@ -48,8 +46,7 @@ def test_work_goes_on_while_somebody_has_every_advisory_lock(db: Database) -> No
     db.execute("SELECT graphrag.optimize(%s)", [corpus])
     db.execute("SELECT graphrag.rename_entity('Charles Babbage', 'Babbage', %s)", [corpus])
     db.execute('SELECT graphrag.reembed(%s, \'{"model": "multilingual-e5-small"}\')', [corpus])
-    put(db, corpus, "alan", "Alan Turing read the notes of Ada Lovelace.")
-    work(db)
+    index_all(db, corpus, {"alan": "Alan Turing read the notes of Ada Lovelace."})
     assert rows(db, "SELECT count(*), count(*) FILTER (WHERE status = 'indexed') FROM graphrag.documents") == [(2, 2)]
     assert rows(db, _AGE) == []
     db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
@@ -68,9 +65,7 @@ def test_who_takes_the_lock_of_a_dead_worker_keeps_no_lease(db: Database, mallor
 
 
 def test_nobody_else_locks_what_workers_wait_for(db: Database, mallory: Connection) -> None:
-    corpus = new_corpus(db)
-    put(db, corpus, "ada", "Ada Lovelace wrote notes.")
-    work(db)
+    index_all(db, new_corpus(db), {"ada": "Ada Lovelace wrote notes."})
     role = value(mallory, "SELECT current_user")
     db.execute(f"GRANT graphrag_reader, graphrag_writer, pg_monitor TO {role}".encode())
     for statement in (

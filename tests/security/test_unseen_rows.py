@@ -1,7 +1,5 @@
 """Attached tables whose policies are asked for no reader: whoever can mend it is told, by the statement that mends it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

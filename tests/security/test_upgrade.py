@@ -1,7 +1,5 @@
 """Attacks on what a database is while it is updated, and afterwards: hidden documents, and names taken before the update."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import psycopg

@@ -1,7 +1,5 @@
 """What is shown of a document is of the version whose permission was asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

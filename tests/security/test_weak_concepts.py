@@ -1,7 +1,5 @@
 """Concepts that are too weak for entities lead a reader of a part as if the rest were not there."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a reader gets does not change when documents that he may not see do: differential tests over all that he can call."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

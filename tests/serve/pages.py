@@ -4,8 +4,6 @@ They need Debian's chromium (``apt-get install chromium``), or a browser that GR
 GRAPHRAG_SCREENSHOTS=FOLDER keeps pictures of each view.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Every state of the pages by axe-core: at both widths, light and dark. None is wider than its window."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ask in Chromium: threads, answers as Markdown, settings, addresses, languages."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

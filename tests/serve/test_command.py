@@ -1,7 +1,5 @@
 """``pg-graphrag serve`` as a command: its address, its worker, its end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The pages of ``pg-graphrag serve`` in Chromium: from a question to its sentence, documents, sign-in, phone, keys."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

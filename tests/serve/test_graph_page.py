@@ -1,7 +1,5 @@
 """The graph of the pages in Chromium: groups, neighbourhoods, paths, labels, names, pictures, curation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hostile requests to ``pg-graphrag serve``: other origins, other hosts, floods, forged identities, paths, bodies."""
 
-from __future__ import annotations
-
 import http.client
 import ipaddress
 import json

@@ -1,7 +1,5 @@
 """The HTTP API of ``pg-graphrag serve`` on a real server."""
 
-from __future__ import annotations
-
 import json
 import time
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Ollama's front of ``pg-graphrag serve``: what its clients send and read."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -12,7 +10,7 @@ from tests.runtime.cluster import Database
 from tests.serve.serving import Serving, serving
 from tests.sql import asking
 from tests.sql.asking import ANSWER
-from tests.sql.ingest import STORIES, put_all, searched_corpus, work
+from tests.sql.ingest import STORIES, index_all, searched_corpus
 
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
 
@@ -83,9 +81,7 @@ def test_options_and_form_hold(server: Serving, corpus: str, module_endpoint: En
 
 
 def test_without_a_model_a_programs_task_is_refused(module_db: Database) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), STORIES)
     with serving(module_db.url, corpus=corpus) as address, address.client() as client:
         messages = [{"role": "user", "content": "Generate a title for this chat."}]
         reply = client.post("/api/chat", json={"model": corpus, "messages": messages})

@@ -19,7 +19,7 @@ from tests.runtime.cluster import Database
 from tests.serve.serving import TOKEN, Serving, callers, serving
 from tests.sql import asking
 from tests.sql.asking import ANSWER
-from tests.sql.ingest import STORIES, put, put_all, searched_corpus, work
+from tests.sql.ingest import STORIES, index_all, put, searched_corpus
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -281,9 +281,7 @@ def test_a_model_that_there_is_not_is_said_before_a_stream_begins(client: OpenAI
 def test_without_a_model_programs_are_told_so_and_people_get_sentences(module_db: Database) -> None:
     import openai
 
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), STORIES)
     with (
         serving(module_db.url, corpus=corpus) as address,
         openai.OpenAI(base_url=f"{address.url}/v1", api_key=TOKEN) as client,

@@ -1,7 +1,5 @@
 """A server that restarts under ``pg-graphrag serve``: no request fails that has done nothing yet."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """``pg-graphrag serve`` on a database without the extension: the server is the engine."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Signing in to ``pg-graphrag serve``: by token, by password, and at an OpenID Connect provider that really runs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

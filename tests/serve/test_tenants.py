@@ -3,8 +3,6 @@
 ``GRAPHRAG_TENANT_CALLS=10000`` makes as many calls.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

@@ -1,7 +1,5 @@
 """What the tests of understanding and asking share: a corpus of stories with a model, and a model that knows its lines."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, Connection, put_all, rows, searched_corpus, value, work
+from tests.sql.ingest import STORIES, Connection, index_all, rows, searched_corpus, value
 from tests.sql.llm import provider
 
 KEYWORDS = {
@@ -46,10 +44,7 @@ def stories(
     **options: Any,
 ) -> str:
     """Make a corpus of the stories with the endpoint's model; `options` are the provider's."""
-    name = with_model(db, endpoint, llm, corpus, **options)
-    put_all(db, name, STORIES)
-    work(db)
-    return name
+    return index_all(db, with_model(db, endpoint, llm, corpus, **options), STORIES)
 
 
 def with_model(

@@ -1,7 +1,5 @@
 """What the tests of attach_table() share: an application's session, its table of articles, and what became of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

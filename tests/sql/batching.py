@@ -1,7 +1,5 @@
 """What the tests of batches share: a corpus that batches, a model that finds names, and ways not to wait for days."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

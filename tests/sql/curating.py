@@ -1,7 +1,5 @@
 """What the tests of curation share: documents, calls, and the graph as it is compared."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.sql.ingest import STORIES, canonical, corpus_id, put_all, rows, value, work

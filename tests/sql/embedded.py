@@ -1,7 +1,5 @@
 """What the tests of embeddings from an endpoint share: a corpus with such a model, and what its vectors should be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the tests of extraction share: a model that knows what each text says, corpora that ask it, and what they hold."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -9,7 +7,7 @@ from typing import Any
 
 from tests.endpoint import Endpoint, Request
 from tests.endpoint.server import Messages
-from tests.sql.ingest import Connection, canonical, corpus_id, new_corpus, put_all, rows, value, work
+from tests.sql.ingest import Connection, canonical, corpus_id, index_all, new_corpus, rows, value, work
 from tests.sql.llm import provider
 
 TYPES = {
@@ -84,9 +82,7 @@ def undisturbed(
     """`canonical` of these documents, extracted by an endpoint without faults."""
     with Endpoint() as server:
         server.reply(reply)
-        corpus = extracted(db, server, **options)
-        put_all(db, corpus, documents)
-        work(db)
+        corpus = index_all(db, extracted(db, server, **options), documents)
         whole = canonical(db, corpus)
         db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
     return whole

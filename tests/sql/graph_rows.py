@@ -1,7 +1,5 @@
 """Rows of a small graph, written straight into the tables, for tests of what is built on them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the ingest tests share: documents in, a worker, and everything made of them in a form without ids."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import threading
@@ -93,6 +91,13 @@ def delete(db: Connection, corpus: str, key: str) -> None:
 
 def work(db: Connection, max_jobs: int | None = None) -> None:
     db.execute("CALL graphrag.process_jobs(%s)", [max_jobs])
+
+
+def index_all(db: Connection, corpus: str, documents: dict[str, str]) -> str:
+    """Index documents in a corpus; return its name."""
+    put_all(db, corpus, documents)
+    work(db)
+    return corpus
 
 
 def jobs(db: Connection, corpus: str) -> list[tuple[Any, ...]]:

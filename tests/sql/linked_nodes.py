@@ -1,7 +1,5 @@
 """Databases that are nodes of each other: what an administrator runs so that SQL of one asks another."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager

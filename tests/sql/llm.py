@@ -1,7 +1,5 @@
 """What the tests of the gateway share: an endpoint as provider of a corpus, and doors to the gateway made for tests."""
 
-from __future__ import annotations
-
 import fcntl
 import itertools
 import json

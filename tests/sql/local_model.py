@@ -1,7 +1,5 @@
 """A model as people run it themselves: what such endpoints can and cannot do, for `Endpoint.respond`."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

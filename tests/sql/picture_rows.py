@@ -1,7 +1,5 @@
 """What the tests of documents' pictures share: small pictures, and documents with them."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from typing import Any

@@ -1,7 +1,5 @@
 """A small shop, whose tables tests attach: plants, machines that stand in them, persons, and who is certified for what."""
 
-from __future__ import annotations
-
 from tests.runtime.cluster import Database
 
 TABLES = """

@@ -1,7 +1,5 @@
 """Answers where a corpus has no model: sentences of the documents, in every mode, and what the documents do not answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -9,7 +7,7 @@ from pg_graphrag.search import modes
 
 from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader, ask, stream, warnings
-from tests.sql.ingest import put, put_all, refused, searched_corpus, work
+from tests.sql.ingest import index_all, put, refused, searched_corpus, work
 
 HEADING = "No model wrote this. These sentences of the documents are nearest to the question:"
 NOT_FOUND = "The documents do not answer this question."
@@ -126,8 +124,7 @@ def test_a_conversation_is_given_by_what_is_said_at_a_time(module_db: Database) 
             "JenniferMoore: Great! Tell me how it goes.",
         ]
     )
-    put_all(module_db, corpus, {"chat": chat})
-    work(module_db)
+    index_all(module_db, corpus, {"chat": chat})
     answer, *_ = ask(module_db, "What tips does Jennifer Moore give for muscle soreness?", corpus)
     assert "JenniferMoore: Hey Li Hua! Stay hydrated, and stretch. Foam rolling helps, too!" in said(answer)[:3]
 
@@ -144,8 +141,7 @@ def test_what_one_says_at_a_time_may_have_several_lines(module_db: Database) -> 
             "LiHua: Got it, thanks! I will keep it down.",
         ]
     )
-    put_all(module_db, corpus, {"chat": chat})
-    work(module_db)
+    index_all(module_db, corpus, {"chat": chat})
     answer, *_ = ask(module_db, "Which house rules does Adam Smith have for late hours?", corpus)
     rules = "AdamSmith: Sure! The Wi-Fi password is on the fridge. Please keep noise to a minimum during late hours."
     assert rules in said(answer)
@@ -171,9 +167,7 @@ VOTES = "\n".join(
 )
 @pytest.mark.parametrize("before", ["", "What did Emily say?\n"])
 def test_whom_the_question_names_first_is_heard_first(module_db: Database, names: str, first: str, before: str) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, {"votes": VOTES})
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), {"votes": VOTES})
     answer, *_ = ask(module_db, f"{before}Who is the most hateable character in Game of Thrones for {names}?", corpus)
     assert said(answer)[0].startswith(first)
 
@@ -202,9 +196,7 @@ def test_whom_the_question_names_first_is_heard_first(module_db: Database, names
     ],
 )
 def test_other_languages_have_answers(module_db: Database, text: str, question: str, heading: str, found: str) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, {"one": text})
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), {"one": text})
     answer, *_ = ask(module_db, question, corpus)
     assert found in said(answer, heading)[:3]
 

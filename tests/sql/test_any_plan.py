@@ -1,7 +1,5 @@
 """An answer does not depend on the order in which PostgreSQL reads rows: a session's plans change as it goes on asking."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb

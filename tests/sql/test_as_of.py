@@ -1,7 +1,5 @@
 """as_of: the corpus as the documents valid at a moment make it, in every mode and function, and for every reader."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

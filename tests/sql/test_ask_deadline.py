@@ -1,7 +1,5 @@
 """An `ask` takes no longer than its deadline, whatever its endpoint does, and reads what can be read until then."""
 
-from __future__ import annotations
-
 import time
 
 import psycopg

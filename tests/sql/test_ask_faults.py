@@ -1,7 +1,5 @@
 """graphrag.ask and ask_stream with an endpoint that misbehaves: errors that say what happened, cancel, closed cursors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import psycopg

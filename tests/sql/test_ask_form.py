@@ -1,7 +1,5 @@
 """What a caller says of how `ask` answers: instructions, tokens, a JSON schema; and a model without documents."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -11,7 +9,7 @@ import pytest
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql import asking
-from tests.sql.ingest import STORIES, put_all, searched_corpus, value, work
+from tests.sql.ingest import STORIES, index_all, searched_corpus, value
 
 REPLY = asking.lines
 QUESTION = "What did Ada Lovelace write on the Analytical Engine?"
@@ -189,9 +187,7 @@ def test_a_corpus_may_have_no_bypass_but_for_its_owner(db: Database, endpoint: E
 
 
 def test_without_a_model_neither_json_nor_a_model_is_to_be_had(db: Database) -> None:
-    corpus = searched_corpus(db)
-    put_all(db, corpus, STORIES)
-    work(db)
+    corpus = index_all(db, searched_corpus(db), STORIES)
     for options in ({"bypass": True}, {"answer_schema": SCHEMA}):
         for ask in (asking.ask, asking.stream):
             with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="no model"):

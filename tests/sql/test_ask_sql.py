@@ -1,7 +1,5 @@
 """The option sql of ask: a model writes one SELECT over attached tables, which is fenced, run as the caller, and cited."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """DDL on an attached table: it never hurts the application, and documents follow it, or it is said why they do not."""
 
-from __future__ import annotations
-
 import pytest
 from psycopg import errors
 

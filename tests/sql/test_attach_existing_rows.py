@@ -3,8 +3,6 @@
 By the owner of the table, or by workers where that is the extension's owner.
 """
 
-from __future__ import annotations
-
 import pytest
 from psycopg import errors
 

@@ -1,7 +1,5 @@
 """Documents follow an attached partitioned table, whichever of its tables is written, attached or detached."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """attach_table(): who may call it and on what, and that nobody gains rights by it."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 from psycopg import errors

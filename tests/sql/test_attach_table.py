@@ -1,7 +1,5 @@
 """attach_table(): the rows of an application's table are documents, whatever the application does to them."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,7 +1,5 @@
 """Any text and any name: a clear error or a defined result, nothing lost, and no other document held up."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

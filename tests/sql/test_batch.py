@@ -1,7 +1,5 @@
 """Provider option batch: what workers ask goes through the endpoint's batch API, at half the price, over days."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

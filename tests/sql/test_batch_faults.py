@@ -1,7 +1,5 @@
 """Everything that can go wrong with a batch: lines, batches, the endpoint, the worker; nothing is lost or paid twice."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -4,8 +4,6 @@ What needs environments of its own (LightRAG, the benchmarks' own code) runs on 
 ``GRAPHRAG_FRAMEWORKS=1 ./test tests/sql/test_benchmarks_with_models.py``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The queries of docs/bi.md in the statements that Superset and Grafana make of them."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """graphrag.optimize(): what it does, what runs beside it, and what survives it."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time
@@ -103,13 +101,6 @@ def test_it_says_what_it_did_and_empties_the_tail(db: Database) -> None:
     assert counts(db)["tail"] == counts(db)["tombstones"] == counts(db)["deletions"] == 0
     assert optimize(db) == {"packed": 0, "merged": 0, "segments": 1, "tombstones_removed": 0}
     assert_exact(db)
-
-
-def test_an_unknown_corpus_is_an_error_with_a_hint(db: Database) -> None:
-    with pytest.raises(psycopg.errors.UndefinedObject) as error:
-        optimize(db, "nowhere")
-    assert "nowhere" in str(error.value)
-    assert error.value.diag.message_hint
 
 
 def test_a_segment_with_more_than_a_fifth_deleted_is_rewritten(db: Database) -> None:

@@ -1,7 +1,5 @@
 """BM25 search against a plain reference of the formula, over every place an item can be in."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """Many attached rows are indexed together, in few transactions, and the graph is that of rows indexed one by one."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.runtime.cluster import Database

@@ -1,7 +1,5 @@
 """What `make pgxn` packs installs what the checkout does."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

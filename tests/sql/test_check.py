@@ -1,7 +1,5 @@
 """graphrag.check() names every damage, and nothing where there is none."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +11,7 @@ import pytest
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.asking import warnings
-from tests.sql.ingest import STORIES, delete, long_text, new_corpus, put, refused, rows, value, work
+from tests.sql.ingest import STORIES, delete, index_all, long_text, new_corpus, put, refused, rows, value, work
 from tests.sql.llm import provider
 
 LABELS = ("Entity", "Chunk", "Document", "RELATED", "MENTIONED_IN", "PART_OF")
@@ -67,9 +65,7 @@ def test_a_healthy_corpus_breaks_nothing(module_db: Database, corpus: str) -> No
     "place", ["1", "pg_catalog.char_length(content)"], ids=["shared with the one before", "its own"]
 )
 def test_a_chunk_of_a_long_document_is_compared_letter_by_letter(module_db: Database, place: str) -> None:
-    name = new_corpus(module_db, chunk_token_size=60, chunk_overlap=15)
-    put(module_db, name, "travels", long_text())
-    work(module_db)
+    name = index_all(module_db, new_corpus(module_db, chunk_token_size=60, chunk_overlap=15), {"travels": long_text()})
     assert violated(module_db, name) == []
     module_db.execute(
         f"UPDATE graphrag.chunks SET content = overlay(content PLACING '_' FROM {place} FOR 1)"
@@ -86,8 +82,7 @@ def test_concepts_break_nothing(module_db: Database) -> None:
     name = new_corpus(module_db)
     for key, content in STORIES.items():
         put(module_db, name, key, content, title=key)
-    put(module_db, name, "blank", " \u3000\x1c\n")
-    work(module_db)
+    index_all(module_db, name, {"blank": " \u3000\x1c\n"})
     assert violated(module_db, name) == []
 
 
@@ -257,11 +252,6 @@ def test_many_violations_are_cut_short(module_db: Database, corpus: str) -> None
     assert violations[-1][1:] == ("…", "there are more than these 100")
 
 
-def test_an_unknown_corpus_is_an_error(module_db: Database) -> None:
-    for function in ("check", "fingerprint", "fingerprint_sections"):
-        assert refused(module_db, f"SELECT graphrag.{function}('nobody')").sqlstate == "42704"
-
-
 def test_they_are_the_owners(module_db: Database, corpus: str) -> None:
     with module_db.transaction(force_rollback=True):
         module_db.execute("SET LOCAL ROLE graphrag_reader")
@@ -358,9 +348,7 @@ def test_repair_leaves_a_corpus_closed_whose_condition_cannot_be_put_in_force(mo
 
 
 def test_vectors_that_are_gone_from_tables_of_their_own_are_named_and_mended(module_db: Database) -> None:
-    name = new_corpus(module_db, communities=False)
-    put(module_db, name, "ada", STORIES["ada"])
-    work(module_db)
+    name = index_all(module_db, new_corpus(module_db, communities=False), {"ada": STORIES["ada"]})
     number = value(module_db, "SELECT id FROM graphrag.corpora WHERE name = %s", name)
     tables = "SELECT graphrag._make_tables(s.id) FROM graphrag.embedding_spaces s WHERE s.corpus_id = %s"
     module_db.execute(tables, [number])

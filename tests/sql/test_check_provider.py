@@ -1,7 +1,5 @@
 """graphrag.check_provider() against an endpoint with each defect: what it says, what it costs, who may call it."""
 
-from __future__ import annotations
-
 import time
 
 import psycopg

@@ -1,7 +1,5 @@
 """Claims in what a model is given: about the entities in graph_local and drift, of the relevant chunks in lazy."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

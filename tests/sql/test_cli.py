@@ -1,7 +1,5 @@
 """The command pg-graphrag on a real server: files in, worker under signals and restarts, search and status."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

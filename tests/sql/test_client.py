@@ -1,7 +1,5 @@
 """The Python client on a real server, blocking and on asyncio."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

@@ -1,7 +1,5 @@
 """The client's and the command's understand, ask and ask_stream."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """Clients and the command follow the catalogue: one corpus wherever it is, and several side by side."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Communities in the database: found, projected, kept up to date, and made by workers after the documents."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

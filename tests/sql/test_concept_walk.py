@@ -1,7 +1,5 @@
 """Concepts of chunks that are not in the graph count, too: in walks, local, global and mix."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
@@ -61,10 +59,11 @@ def test_a_name_that_the_model_left_out_leads_to_the_next_document(module_db: Da
     assert [key for key, _ in found(module_db, corpus)][:2] == ["first", "second"]
 
 
-def test_of_chunks_whose_concepts_are_not_known_the_model_s_graph_decides(
-    module_db: Database, endpoint: Endpoint
+@pytest.mark.parametrize("has_model", [True, False])
+def test_of_chunks_whose_concepts_are_not_known_the_graph_decides(
+    module_db: Database, endpoint: Endpoint, has_model: bool
 ) -> None:
-    corpus = filled(module_db, endpoint, TEXTS | FILLER)
+    corpus = filled(module_db, *((endpoint, TEXTS | FILLER) if has_model else (None, WEAK | FILLER)))
     module_db.execute(
         "UPDATE graphrag.chunks c SET concepts = NULL FROM graphrag.corpora k WHERE k.id = c.corpus_id AND k.name = %s",
         [corpus],
@@ -149,15 +148,6 @@ def test_local_and_global_find_what_is_too_weak_for_an_entity(module_db: Databas
     assert all("instead" not in explain for _, explain in best)
     visible = rows(module_db, sql, corpus, mode, Jsonb({"filler": False}))
     assert {key for key, _ in visible} == {"first", "second"}
-
-
-def test_without_its_digests_it_does_not(module_db: Database) -> None:
-    corpus = filled(module_db, None, WEAK | FILLER)
-    module_db.execute(
-        "UPDATE graphrag.chunks c SET concepts = NULL FROM graphrag.corpora k WHERE k.id = c.corpus_id AND k.name = %s",
-        [corpus],
-    )
-    assert "second" not in [key for key, _ in found(module_db, corpus)][:2]
 
 
 def test_a_session_that_caches_nothing_walks_over_weak_concepts_too(module_db: Database) -> None:

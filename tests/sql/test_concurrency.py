@@ -1,7 +1,5 @@
 """Workers, users and readers at once: nobody waits for a merge, and a document's graph is seen entirely or not at all."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Iterator
@@ -17,10 +15,10 @@ from tests.sql.ingest import (
     STORIES,
     corpus_id,
     delete,
+    index_all,
     keys,
     new_corpus,
     put,
-    put_all,
     rows,
     search,
     value,
@@ -41,9 +39,7 @@ def options(module_db: Database) -> Iterator[dict[str, Any]]:
 
 
 def test_readers_wait_for_no_merge_and_see_documents_whole(module_db: Database, options: dict[str, Any]) -> None:
-    corpus = new_corpus(module_db, **options)
-    put_all(module_db, corpus, {key: STORIES[key] for key in ("ada", "enigma")})
-    work(module_db)
+    corpus = index_all(module_db, new_corpus(module_db, **options), {key: STORIES[key] for key in ("ada", "enigma")})
     before = value(module_db, "SELECT graphrag.fingerprint(%s)", corpus)
     with psycopg.connect(module_db.url) as holder, psycopg.connect(module_db.url, autocommit=True) as reader:
         reader.execute("SET lock_timeout = '1ms'")

@@ -1,7 +1,5 @@
 """graphrag.context: whole entries within the budget, with references that fit the chunks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`pg-graphrag copy` moves everything from the extension to a database without it, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

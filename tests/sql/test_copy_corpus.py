@@ -1,7 +1,5 @@
 """`pg-graphrag copy --corpus` brings one corpus to a database that has others, on either host, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

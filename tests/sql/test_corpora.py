@@ -1,7 +1,5 @@
 """create_corpus, alter_corpus, drop_corpus: options are checked, pinned where they must be, and take effect."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg
@@ -15,6 +13,7 @@ from tests.sql.ingest import (
     canonical,
     corpus_id,
     expected,
+    index_all,
     jobs,
     new_corpus,
     put,
@@ -99,11 +98,28 @@ def test_a_bad_option_is_an_error_that_names_it(module_db: Database, options: An
     assert rows(module_db, "SELECT FROM graphrag.corpora WHERE name = 'bad'") == []
 
 
-@pytest.mark.parametrize("statement", ["alter_corpus(%s, '{}')", "drop_corpus(%s)"])
-@pytest.mark.parametrize("name", ["nowhere", None])
-def test_an_unknown_corpus_is_an_error_with_a_hint(module_db: Database, statement: str, name: str | None) -> None:
-    diag = refused(module_db, f"SELECT graphrag.{statement}", name)
-    assert (diag.sqlstate, bool(diag.message_hint)) == ("22004" if name is None else "42704", True)
+OF_A_CORPUS = (
+    *("alter_corpus(%s, '{}')", "drop_corpus(%s)", "optimize(%s)", "warm(%s)", "check(%s)", "fingerprint(%s)"),
+    *(
+        "fingerprint_sections(%s)",
+        "embed('x', %s)",
+        "understand('x', %s)",
+        "neighbors('Ada', %s)",
+        "cypher(%s, 'RETURN 1 AS x')",
+    ),
+)
+
+
+@pytest.mark.parametrize("call", [*OF_A_CORPUS, "retry_failed(%s)"])
+def test_an_unknown_corpus_is_an_error_with_a_hint(module_db: Database, call: str) -> None:
+    diag = refused(module_db, f"SELECT graphrag.{call}", "nowhere")
+    assert (diag.sqlstate, '"nowhere"' in str(diag.message_primary), bool(diag.message_hint)) == ("42704", True, True)
+
+
+@pytest.mark.parametrize("call", OF_A_CORPUS)
+def test_no_corpus_is_an_error_with_a_hint(module_db: Database, call: str) -> None:
+    diag = refused(module_db, f"SELECT graphrag.{call}", None)
+    assert (diag.sqlstate, bool(diag.message_hint)) == ("22004", True)
 
 
 def test_dimensions_and_tokenizer_are_fixed_once_there_are_documents(module_db: Database) -> None:
@@ -126,8 +142,7 @@ def test_dimensions_and_tokenizer_are_fixed_once_there_are_documents(module_db: 
 def test_an_option_that_decides_chunks_queues_every_document_and_null_is_the_default(module_db: Database) -> None:
     name = new_corpus(module_db)
     documents = {"a": STORIES["ada"] * 8, "b": STORIES["turing"] * 8}
-    put_all(module_db, name, documents)
-    work(module_db)
+    index_all(module_db, name, documents)
     before = canonical(module_db, name)
     module_db.execute(
         "SELECT graphrag.alter_corpus(%s, %s)", [name, Jsonb({"chunk_token_size": 60, "chunk_overlap": 10})]
@@ -144,18 +159,14 @@ def test_an_option_that_decides_chunks_queues_every_document_and_null_is_the_def
 
 
 def test_an_option_set_to_what_it_was_is_no_work(module_db: Database) -> None:
-    name = searched_corpus(module_db)
-    put(module_db, name, "a", STORIES["ada"])
-    work(module_db)
+    name = index_all(module_db, searched_corpus(module_db), {"a": STORIES["ada"]})
     module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [name, Jsonb({"chunk_token_size": 1200})])
     module_db.execute("SELECT graphrag.alter_corpus(%s, '{}')", [name])
     assert jobs(module_db, name) == []
 
 
 def test_a_dropped_corpus_can_be_made_again_and_is_empty(module_db: Database) -> None:
-    name = new_corpus(module_db)
-    put_all(module_db, name, STORIES)
-    work(module_db)
+    name = index_all(module_db, new_corpus(module_db), STORIES)
     old = corpus_id(module_db, name)
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
     assert value(module_db, "SELECT graphrag.create_corpus(%s)", name) > old
@@ -163,9 +174,7 @@ def test_a_dropped_corpus_can_be_made_again_and_is_empty(module_db: Database) ->
 
 
 def test_a_drop_queues_no_removal_of_documents(module_db: Database) -> None:
-    name = new_corpus(module_db)
-    put_all(module_db, name, STORIES)
-    work(module_db)
+    name = index_all(module_db, new_corpus(module_db), STORIES)
     put(module_db, name, "late", "Ada Lovelace came late.")
     queued = "SELECT last_value FROM graphrag.jobs_id_seq"
     before = value(module_db, queued)
@@ -174,9 +183,7 @@ def test_a_drop_queues_no_removal_of_documents(module_db: Database) -> None:
 
 
 def test_a_rolled_back_drop_leaves_everything(module_db: Database) -> None:
-    name = new_corpus(module_db)
-    put_all(module_db, name, STORIES)
-    work(module_db)
+    name = index_all(module_db, new_corpus(module_db), STORIES)
     before = canonical(module_db, name)
     with pytest.raises(psycopg.errors.DivisionByZero), module_db.transaction():
         module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
@@ -186,9 +193,7 @@ def test_a_rolled_back_drop_leaves_everything(module_db: Database) -> None:
 
 def test_a_drop_does_not_wait_for_a_readers_transaction_that_stays_open(module_db: Database) -> None:
     """Who waits for its tables makes all others wait."""
-    name = new_corpus(module_db)
-    put_all(module_db, name, STORIES)
-    work(module_db)
+    name = index_all(module_db, new_corpus(module_db), STORIES)
     before = canonical(module_db, name)
     space = value(
         module_db, "SELECT id FROM graphrag.embedding_spaces WHERE corpus_id = %s", corpus_id(module_db, name)
@@ -209,9 +214,7 @@ def test_a_drop_does_not_wait_for_a_readers_transaction_that_stays_open(module_d
 )
 def test_a_drop_does_not_wait_for_who_wrote_and_stays_open(module_db: Database, call: str) -> None:
     """A reader's verdict, and a reply of a model that is to be kept, refer to the corpus."""
-    name = new_corpus(module_db)
-    put_all(module_db, name, STORIES)
-    work(module_db)
+    name = index_all(module_db, new_corpus(module_db), STORIES)
     before = canonical(module_db, name)
     module_db.execute("ALTER FUNCTION graphrag._lock_writers_out SET lock_timeout = '5ms'")
     try:
@@ -252,20 +255,6 @@ def test_a_drop_takes_along_what_was_inserted_meanwhile(module_db: Database) -> 
     assert rows(module_db, "SELECT FROM graphrag.documents WHERE corpus = %s", name) == []
 
 
-def test_a_document_that_waited_for_a_drop_is_told_that_there_is_no_corpus(module_db: Database) -> None:
-    name = new_corpus(module_db)
-    with Database.open(module_db.url) as dropping, dropping.transaction():
-        dropping.execute("SELECT graphrag.drop_corpus(%s)", [name])
-        insert = Background(
-            module_db.url,
-            f"INSERT INTO graphrag.documents (corpus, content) VALUES ('{name}', 'Ada Lovelace came late.')",
-        )
-        wait_for_lock(module_db, insert.pid)
-    error = insert.finish()
-    assert error is not None
-    assert (error.sqlstate, "create_corpus" in (error.diag.message_hint or "")) == ("42704", True)
-
-
 @pytest.mark.parametrize(
     "call", ["drop_corpus('{}')", "reindex('{}')", "alter_corpus('{}', '{{\"chunk_token_size\": 300}}')"]
 )
@@ -285,30 +274,32 @@ def test_who_changes_a_corpus_ends_no_writer_of_several_documents(module_db: Dat
     assert documents == ([] if call.startswith("drop_corpus") else [("indexed",)] * (len(STORIES) + 1))
 
 
-CHANGES = pytest.mark.parametrize("call", ["alter_corpus('{}', '{{}}')", "reindex('{}')"])
+CHANGES = ("SELECT graphrag.alter_corpus('{}', '{{}}')", "SELECT graphrag.reindex('{}')")
+INSERT = "INSERT INTO graphrag.documents (corpus, content) VALUES ('{}', 'Ada Lovelace came late.')"
 
 
-@CHANGES
-def test_a_corpus_that_is_dropped_while_it_is_changed_does_not_exist(module_db: Database, call: str) -> None:
+@pytest.mark.parametrize("change", [*CHANGES, INSERT])
+def test_who_waited_for_a_drop_is_told_that_there_is_no_corpus(module_db: Database, change: str) -> None:
     name = new_corpus(module_db)
     with Database.open(module_db.url) as dropping, dropping.transaction():
         dropping.execute("SELECT graphrag.drop_corpus(%s)", [name])
-        change = Background(module_db.url, f"SELECT graphrag.{call.format(name)}")
-        wait_for_lock(module_db, change.pid)
-    error = change.finish()
+        waiting = Background(module_db.url, change.format(name))
+        wait_for_lock(module_db, waiting.pid)
+    error = waiting.finish()
     assert error is not None
-    assert (error.sqlstate, bool(error.diag.message_hint)) == ("42704", True)
+    hint = str(error.diag.message_hint)
+    assert (error.sqlstate, "create_corpus" in hint or hint.startswith("Corpora")) == ("42704", True)
 
 
-@CHANGES
-def test_a_corpus_that_takes_the_place_of_one_that_is_changed_is_changed(module_db: Database, call: str) -> None:
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_corpus_that_takes_the_place_of_one_that_is_changed_is_changed(module_db: Database, change: str) -> None:
     name = searched_corpus(module_db)
     with Database.open(module_db.url) as dropping, dropping.transaction():
         dropping.execute("SELECT graphrag.drop_corpus(%s)", [name])
         dropping.execute("SELECT graphrag.create_corpus(%s)", [name])
-        change = Background(module_db.url, f"SELECT graphrag.{call.format(name)}")
-        wait_for_lock(module_db, change.pid)
-    assert change.finish() is None
+        waiting = Background(module_db.url, change.format(name))
+        wait_for_lock(module_db, waiting.pid)
+    assert waiting.finish() is None
 
 
 @pytest.mark.parametrize("change", ["name = 'another'", "id = id + 1000"])

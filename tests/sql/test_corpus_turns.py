@@ -1,7 +1,5 @@
 """Corpora take turns: what one has to do, however much, holds up no other."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

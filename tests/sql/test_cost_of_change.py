@@ -1,7 +1,5 @@
 """What a change costs: no model call but for a summary whose input is new, and rows as the document has, not the corpus."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +10,7 @@ import pytest
 from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
-from tests.sql.ingest import delete, new_corpus, put, value, work
+from tests.sql.ingest import delete, index_all, new_corpus, put, value, work
 from tests.sql.llm import provider
 
 PEOPLE = ("Ada", "Bob", "Cid", "Dan", "Eve", "Fay", "Gil", "Hal", "Ida", "Jon")
@@ -70,8 +68,7 @@ def test_update_and_delete_ask_a_model_for_new_text_and_new_summaries_only(
     work(module_db)
     assert calls() == (0, 0)
     # What was asked before is known: only vectors are made again.
-    put(module_db, corpus, "Ida", texts["Ida"])
-    work(module_db)
+    index_all(module_db, corpus, {"Ida": texts["Ida"]})
     assert calls()[0] == 0
     # The same document with other metadata or the same text is no work.
     put(module_db, corpus, "Ida", texts["Ida"], metadata={"seen": 1})
@@ -121,8 +118,7 @@ def test_a_rewrite_leaves_rows_alone_that_stay_as_they_are(module_db: Database) 
     """The same sentences in other chunks: counts, names and best sentences are what they were."""
     corpus = new_corpus(module_db)
     text = "Ada Lovelace met Charles Babbage in London. Charles Babbage designed the Analytical Engine."
-    put(module_db, corpus, "one", text)
-    work(module_db)
+    index_all(module_db, corpus, {"one": text})
 
     def versions() -> dict[tuple[str, int], str]:
         rows = module_db.execute(
@@ -136,12 +132,10 @@ def test_a_rewrite_leaves_rows_alone_that_stay_as_they_are(module_db: Database) 
 
     before = versions()
     assert len(before) > 3
-    put(module_db, corpus, "one", text + " It was raining.")
-    work(module_db)
+    index_all(module_db, corpus, {"one": text + " It was raining."})
     after = versions()
     assert before.items() <= after.items()
     assert value(module_db, "SELECT count(*) FROM graphrag.check(%s)", corpus) == 0
-    put(module_db, corpus, "one", text.replace("met Charles Babbage in London", "met Charles Babbage in Paris"))
-    work(module_db)
+    index_all(module_db, corpus, {"one": text.replace("met Charles Babbage in London", "met Charles Babbage in Paris")})
     assert versions() != after
     assert value(module_db, "SELECT count(*) FROM graphrag.check(%s)", corpus) == 0

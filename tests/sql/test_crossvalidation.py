@@ -1,7 +1,5 @@
 """python -m bench crossvalidate, on small sets in the formats of the public ones."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The graph is a function of the documents and of the curations in force, in whatever order they came."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Sequence
@@ -15,7 +13,7 @@ from psycopg.types.json import Jsonb
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.curating import MORE, curate, entity, ingest_anew, relationship, undo, whole
-from tests.sql.ingest import STORIES, corpus_id, delete, new_corpus, put, put_all, rows, value, work
+from tests.sql.ingest import STORIES, corpus_id, delete, index_all, new_corpus, put, rows, value, work
 from tests.sql.llm import provider
 
 
@@ -27,14 +25,12 @@ def corpus(module_db: Database) -> Iterator[str]:
 
 
 def test_a_merge_makes_later_mentions_of_the_alias_land_on_the_merged_entity(module_db: Database, corpus: str) -> None:
-    put_all(module_db, corpus, STORIES | {"lady": MORE["lady"]})
-    work(module_db)
+    index_all(module_db, corpus, STORIES | {"lady": MORE["lady"]})
     curate(module_db, corpus, "merge_entities", ["Augusta King"], "Ada Lovelace")
     assert entity(module_db, corpus, "augusta king") is None
     before = entity(module_db, corpus, "ada lovelace")
     assert before is not None and before["name"] == "Ada Lovelace"
-    put(module_db, corpus, "later", "Augusta King visited Somerset. LADY LOVELACE loved Somerset.")
-    work(module_db)
+    index_all(module_db, corpus, {"later": "Augusta King visited Somerset. LADY LOVELACE loved Somerset."})
     assert entity(module_db, corpus, "augusta king") is None
     after = entity(module_db, corpus, "ada lovelace")
     assert after is not None and after["mentions"] == before["mentions"] + 1
@@ -95,8 +91,7 @@ def test_names_that_people_give_have_no_marks_that_nobody_sees(module_db: Databa
 def test_curations_meet_documents_of_before_and_after_alike_and_undo_leaves_nothing(
     module_db: Database, corpus: str, changes: list[tuple[str, tuple[Any, ...], dict[str, Any]]]
 ) -> None:
-    put_all(module_db, corpus, MORE)
-    work(module_db)
+    index_all(module_db, corpus, MORE)
     untouched = whole(module_db, corpus)
     curation_ids = [curate(module_db, corpus, function, *given, **named) for function, given, named in changes]
     curated = whole(module_db, corpus)
@@ -110,8 +105,7 @@ def test_curations_meet_documents_of_before_and_after_alike_and_undo_leaves_noth
 
 
 def test_without_their_documents_only_what_people_added_is_left(module_db: Database, corpus: str) -> None:
-    put_all(module_db, corpus, MORE)
-    work(module_db)
+    index_all(module_db, corpus, MORE)
     curate(module_db, corpus, "create_entity", "Somerset", type="county")
     curate(module_db, corpus, "create_relationship", "Somerset", "Ada Lovelace")
     curate(module_db, corpus, "merge_entities", ["Augusta King"], "Ada Lovelace")
@@ -122,8 +116,7 @@ def test_without_their_documents_only_what_people_added_is_left(module_db: Datab
         ("Ada Lovelace", "UNKNOWN", 1),
         ("Somerset", "county", 1),
     ]
-    put(module_db, corpus, "london", STORIES["babbage"])
-    work(module_db)
+    index_all(module_db, corpus, {"london": STORIES["babbage"]})
     node = entity(module_db, corpus, "london")
     assert node is not None and node["type"] == "city"
 
@@ -141,8 +134,7 @@ def test_any_sequence_of_changes_comes_to_what_its_curations_and_documents_come_
 ) -> None:
     choose = random.Random(seed)
     documents: dict[str, str] = dict(STORIES)
-    put_all(module_db, corpus, documents)
-    work(module_db)
+    index_all(module_db, corpus, documents)
     ids: list[int] = []
     done = 0
     for _ in range(40):
@@ -153,8 +145,7 @@ def test_any_sequence_of_changes_comes_to_what_its_curations_and_documents_come_
         try:
             if function == "put":
                 documents[key] = MORE[key := choose.choice(sorted(MORE))]
-                put(module_db, corpus, key, documents[key])
-                work(module_db)
+                index_all(module_db, corpus, {key: documents[key]})
             elif function == "delete":
                 documents.pop(key := choose.choice(sorted(MORE)), None)
                 delete(module_db, corpus, key)
@@ -188,16 +179,13 @@ def test_any_sequence_of_changes_comes_to_what_its_curations_and_documents_come_
         undo(module_db, number)
     assert rows(module_db, "SELECT * FROM graphrag.curated WHERE corpus_id = %s", corpus_id(module_db, corpus)) == []
     assert rows(module_db, "SELECT * FROM graphrag.aliases WHERE corpus_id = %s", corpus_id(module_db, corpus)) == []
-    plain = new_corpus(module_db)
-    put_all(module_db, plain, documents)
-    work(module_db)
+    plain = index_all(module_db, new_corpus(module_db), documents)
     assert whole(module_db, corpus) == whole(module_db, plain)
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [plain])
 
 
 def test_a_graph_made_elsewhere_joins_what_documents_say_and_goes_as_it_came(module_db: Database, corpus: str) -> None:
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    index_all(module_db, corpus, STORIES)
     before = whole(module_db, corpus)
     graph = {
         "entities": [
@@ -248,9 +236,7 @@ def test_described_mentions_follow_their_entities_and_come_back(module_db: Datab
     with Endpoint() as endpoint:
         endpoint.reply(said)
         model = {"provider": provider(module_db, endpoint), "model": "model-1"}
-        corpus = new_corpus(module_db, extractor="llm", llm={"roles": {"extract": model}})
-        put_all(module_db, corpus, texts)
-        work(module_db)
+        corpus = index_all(module_db, new_corpus(module_db, extractor="llm", llm={"roles": {"extract": model}}), texts)
         before = whole(module_db, corpus)
         curation_ids = [
             curate(module_db, corpus, "merge_entities", ["Annie"], "Ann"),

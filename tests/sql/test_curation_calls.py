@@ -1,7 +1,5 @@
 """Calls of curation: recorded, refused with the next step, ordered among each other, and the owner's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import psycopg
@@ -12,6 +10,7 @@ from tests.sql.curating import MORE, curate, entity, relationship, undo
 from tests.sql.ingest import (
     STORIES,
     Background,
+    index_all,
     new_corpus,
     put,
     put_all,
@@ -19,7 +18,6 @@ from tests.sql.ingest import (
     rows,
     value,
     wait_for_lock,
-    work,
     worker,
 )
 
@@ -32,8 +30,7 @@ def corpus(module_db: Database) -> Iterator[str]:
 
 
 def test_a_curation_is_recorded_with_who_and_when(module_db: Database, corpus: str) -> None:
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    index_all(module_db, corpus, STORIES)
     number = curate(module_db, corpus, "edit_entity", "London", type="city")
     who = (
         "SELECT kind, arguments, made_by = session_user, made_at <= now(), undone_by, undone_at"
@@ -78,8 +75,7 @@ BAD: dict[str, tuple[str, str, str]] = {
 def test_a_bad_call_is_refused_with_the_next_step(
     module_db: Database, corpus: str, call: str, sqlstate: str, hint: str
 ) -> None:
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    index_all(module_db, corpus, STORIES)
     diag = refused(module_db, f"SELECT graphrag.{call.format(c=repr(corpus))}")
     assert diag.sqlstate == sqlstate, diag.message_primary
     assert hint in (diag.message_hint or ""), diag.message_hint
@@ -99,8 +95,7 @@ def test_what_a_graph_cannot_be_is_named_as_it_was_written(module_db: Database, 
 
 
 def test_what_was_deleted_is_named_with_the_curation_that_did_it(module_db: Database, corpus: str) -> None:
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    index_all(module_db, corpus, STORIES)
     number = curate(module_db, corpus, "delete_entity", "London")
     for call, sqlstate in (
         ("edit_entity('London', %s, type => 'city')", "42704"),
@@ -112,8 +107,7 @@ def test_what_was_deleted_is_named_with_the_curation_that_did_it(module_db: Data
 
 
 def test_curations_of_one_entity_wait_for_each_other(module_db: Database, corpus: str) -> None:
-    put_all(module_db, corpus, MORE)
-    work(module_db)
+    index_all(module_db, corpus, MORE)
     with psycopg.connect(module_db.url) as first:
         first.execute("SELECT graphrag.merge_entities('{Augusta King}', 'Ada Lovelace', %s)", [corpus])
         second = Background(module_db.url, f"SELECT graphrag.rename_entity('Augusta King', 'Enigma 2', {corpus!r})")
@@ -129,8 +123,7 @@ def test_curations_of_one_entity_wait_for_each_other(module_db: Database, corpus
 def test_a_curation_waits_for_documents_that_are_being_written_without_deadlock(
     module_db: Database, corpus: str
 ) -> None:
-    put_all(module_db, corpus, MORE)
-    work(module_db)
+    index_all(module_db, corpus, MORE)
     with psycopg.connect(module_db.url) as holder:
         holder.execute("LOCK TABLE graphrag.chunk_windows IN SHARE MODE")
         put(module_db, corpus, "lady", "Augusta King left Turin.")

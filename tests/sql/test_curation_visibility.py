@@ -1,7 +1,5 @@
 """What people say is seen with what documents say: in search, views and cypher, and by whom."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """graphrag.cypher reads the graph of a corpus, and only reads."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -104,12 +102,6 @@ def test_errors_of_age_carry_a_hint_to_its_reference(graph: Any) -> None:
 def test_a_list_beyond_a_gigabyte_is_too_large_and_no_internal_error(graph: Any) -> None:
     with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="1073741824"):
         cypher(graph, "UNWIND range(1, 100000000) AS x RETURN count(x) AS n")
-
-
-def test_an_unknown_corpus_is_an_error_with_a_hint(graph: Any) -> None:
-    with pytest.raises(psycopg.errors.UndefinedObject) as caught:
-        cypher(graph, "RETURN 1 AS x", corpus_name="nope")
-    assert caught.value.diag.message_hint
 
 
 def test_a_corpus_without_a_graph_has_no_rows_and_still_refuses_writes(db: Any) -> None:

@@ -1,7 +1,5 @@
 """A corpus whose option cypher is false has no Apache AGE graph; switching the option makes it from the tables, or drops it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg
@@ -9,7 +7,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, corpus_id, new_corpus, put_all, rows, value, work
+from tests.sql.ingest import STORIES, corpus_id, index_all, new_corpus, rows, value, work
 
 NAMES = "MATCH (e:Entity) RETURN e.key AS key"
 
@@ -32,10 +30,7 @@ def violations(db: Database, corpus: str) -> list[Any]:
 @pytest.fixture
 def plain(module_db: Database) -> str:
     """Stories in a corpus without Cypher."""
-    corpus = new_corpus(module_db, cypher=False)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
-    return corpus
+    return index_all(module_db, new_corpus(module_db, cypher=False), STORIES)
 
 
 def test_without_cypher_there_is_no_graph_and_everything_else(module_db: Database, plain: str) -> None:
@@ -80,9 +75,7 @@ def test_the_option_makes_the_graph_and_drops_it(module_db: Database, plain: str
 
 
 def test_check_names_a_graph_that_is_not_to_be(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, new_corpus(module_db), STORIES)
     module_db.execute(
         "UPDATE graphrag.corpora SET options = options || '{\"cypher\": false}' WHERE name = %s", [corpus]
     )
@@ -95,8 +88,7 @@ def test_another_schema_of_that_name_is_let_alone(module_db: Database) -> None:
     corpus = new_corpus(module_db, cypher=False)
     schema = f"graphrag_{corpus_id(module_db, corpus)}"
     module_db.execute(f"CREATE SCHEMA {schema}".encode())
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    index_all(module_db, corpus, STORIES)
     assert violations(module_db, corpus) == []
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
     module_db.execute(f"DROP SCHEMA {schema}".encode())

@@ -1,7 +1,5 @@
 """Dead letters: documents whose work failed three times, what is said of them, and how they come back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
@@ -17,7 +15,6 @@ from tests.sql.ingest import (
     new_corpus,
     put,
     put_all,
-    refused,
     rows,
     statuses,
     value,
@@ -97,12 +94,6 @@ def test_retry_failed_ends_back_off_of_its_corpus_alone(module_db: Database, cor
     assert value(module_db, "SELECT graphrag.retry_failed()") >= 1
     assert value(module_db, waiting, corpus_id(module_db, second)) is False
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [second])
-
-
-def test_retry_failed_of_an_unknown_corpus_is_an_error(module_db: Database) -> None:
-    diag = refused(module_db, "SELECT graphrag.retry_failed('nowhere')")
-    assert diag.sqlstate == "42704"
-    assert diag.message_hint
 
 
 def test_new_content_heals_a_dead_letter(module_db: Database, corpus: str) -> None:

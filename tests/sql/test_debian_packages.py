@@ -1,7 +1,5 @@
 """What `make deb` packs: installed, used, upgraded and purged in a fresh Debian, as its user would."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A corpus with a model that sees has it describe each picture once, within its limits; what it says is found."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from typing import Any

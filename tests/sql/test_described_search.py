@@ -1,7 +1,5 @@
 """Search over mentions that a model described: by what is said of entities and relationships, and only where it may be seen."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -193,26 +191,6 @@ def alike(result: Any, other: Any) -> bool:
         numbers.append([])
         shapes.append(json.loads(json.dumps(matches), parse_float=lambda text: numbers[-1].append(float(text))))
     return shapes[0] == shapes[1] and numbers[0] == pytest.approx(numbers[1], abs=1e-4)
-
-
-def test_row_level_security_shows_what_a_filter_for_the_same_documents_shows(
-    module_db: Database, corpus: str, reader: psycopg.Connection[Any]
-) -> None:
-    """A filtered search of the owner scores vectors in the session's memory, a reader's those in the tables."""
-    for mode in GRAPH_MODES:
-        asked = local(module_db, corpus, ["dripping pipe", "guitar"], mode, filter={"open": True})
-        assert alike(local(reader, corpus, ["dripping pipe", "guitar"], mode), asked)
-    low, high = ["dripping water pipe"], ["plumbing"]
-    assert alike(entities(reader, corpus, low), entities(module_db, corpus, low, OPEN))
-    assert alike(relationships(reader, corpus, high), relationships(module_db, corpus, high, OPEN))
-    ((shown,),) = rows(
-        reader,
-        "SELECT graphrag.context('What drips?', %s, 'hybrid', low_level_keywords => ARRAY['dripping water pipe'])->>'prompt'",
-        corpus,
-    )
-    assert "Ann" in shown
-    assert "drip" not in shown
-    assert "plumbing" not in shown
 
 
 def test_a_session_that_was_secured_and_is_not_any_more_sees_all(module_db: Database, corpus: str, reader: Any) -> None:

@@ -1,7 +1,5 @@
 """What becomes of an attachment: detached, attached again, renamed, dropped, dumped and restored."""
 
-from __future__ import annotations
-
 import pytest
 from psycopg import errors
 

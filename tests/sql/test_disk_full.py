@@ -1,7 +1,5 @@
 """A disk that is full: a worker stops after its first batch, says so, and goes on when there is room."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """What the image of docker/ does at its start and when it is asked for its health, without an engine."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import warnings

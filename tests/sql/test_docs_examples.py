@@ -1,7 +1,5 @@
 """The SQL of the README and the manual runs as it stands there, page by page, and gives what is shown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pictures of documents: what they say is found, cited and gone as the text beside them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

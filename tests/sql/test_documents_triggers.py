@@ -1,7 +1,5 @@
 """graphrag.documents: its triggers keep hash, times and status, and queue what is due and nothing else."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """graphrag.to_dot and to_mermaid draw what the caller may see."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

@@ -1,7 +1,5 @@
 """DRIFT: a primer over the best reports, follow-up questions by local retrieval, reduce; and the search without a model."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import count
@@ -14,7 +12,7 @@ from tests.endpoint import Endpoint, Request
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader, ask, stream, warnings
-from tests.sql.ingest import STORIES, keys, put_all, refused, rows, search, searched_corpus, value, work
+from tests.sql.ingest import STORIES, index_all, keys, refused, rows, search, searched_corpus, value
 from tests.sql.themes import SEA, asked, context, counted, task
 
 QUESTION = "What became of the Enigma machine?"
@@ -322,9 +320,7 @@ def test_without_reports_the_question_itself_is_followed(
     module_db: Database, themed: str, module_endpoint: Endpoint
 ) -> None:
     model = rows(module_db, "SELECT options -> 'llm' FROM graphrag.corpora WHERE name = %s", themed)[0][0]
-    bare = searched_corpus(module_db, llm=model)
-    put_all(module_db, bare, STORIES | SEA)
-    work(module_db)
+    bare = index_all(module_db, searched_corpus(module_db, llm=model), STORIES | SEA)
     module_endpoint.forget()
     with warnings(module_db) as said_so:
         _, _, _, parts = ask(module_db, QUESTION, bare, mode="drift", options={"n_depth": 1})

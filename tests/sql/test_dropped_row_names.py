@@ -1,7 +1,5 @@
 """Answers are the same whatever a session knows of rows and their names, of which it drops what is too much."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

@@ -1,7 +1,5 @@
 """pg_dump and restore into a new cluster: what comes back, and what repair() makes again."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.runtime.cluster import PROJECT, Cluster, Database, Runtime
-from tests.sql.ingest import canonical, new_corpus, put, refused, rows, value, work
+from tests.sql.ingest import canonical, index_all, new_corpus, put, refused, rows, value, work
 from tests.sql.picture_rows import add_picture
 
 QUESTION = "Who designed the Kestrel engine?"
@@ -124,8 +122,7 @@ def clean(source: Database, old: Cluster, new: Cluster) -> str:
     _pg_restore(source, old, new, "clean", "--clean", "--if-exists")
     with psycopg.connect(url, autocommit=True) as later:
         later.execute("DELETE FROM graphrag.documents")
-        put(later, "default", "stranger", STRANGER)
-        work(later)
+        index_all(later, "default", {"stranger": STRANGER})
     _pg_restore(source, old, new, "clean", "--clean", "--if-exists")
     return "clean"
 
@@ -253,8 +250,7 @@ def test_what_a_restore_of_a_part_brings_serves_once_repaired(
         health = "SELECT DISTINCT split_part(subject, '\"', 2) FROM graphrag.health() WHERE subject LIKE 'corpus%%'"
         assert {name for (name,) in rows(restored, health)} == named
         restored.execute("SELECT graphrag.repair()")
-        put(restored, "default", "new", "Carl Roe sold the Kestrel engine.")
-        work(restored)
+        index_all(restored, "default", {"new": "Carl Roe sold the Kestrel engine."})
         work(restored)
         assert rows(restored, health) == []
         for (corpus,) in rows(restored, "SELECT name FROM graphrag.corpora"):

@@ -1,7 +1,5 @@
 """graphrag.embed: the local model as a SQL function."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import refused, rows, searched_corpus, value
+from tests.sql.ingest import rows, searched_corpus, value
 
 # Of one word to some hundred, of several scripts, some of equal length and some cut within a name.
 MIXED = [
@@ -72,13 +70,6 @@ def test_the_default_corpus_need_not_exist(module_db: Database) -> None:
     assert value(module_db, "SELECT vector_dims(graphrag.embed('x'))") == 384
     name = searched_corpus(module_db)
     assert value(module_db, "SELECT graphrag.embed('x') = graphrag.embed('x', %s)", name) is True
-
-
-@pytest.mark.parametrize(("corpus", "sqlstate"), [("nowhere", "42704"), (None, "22004")])
-def test_an_unknown_corpus_is_an_error(module_db: Database, corpus: str | None, sqlstate: str) -> None:
-    diag = refused(module_db, "SELECT graphrag.embed('x', %s)", corpus)
-    assert diag.sqlstate == sqlstate
-    assert diag.message_hint
 
 
 def test_one_model_answers_whatever_stands_beside_a_text(module_db: Database) -> None:

@@ -1,7 +1,5 @@
 """What embeds documents: chosen by a setting, said on demand, and alike for every order of ingestion."""
 
-from __future__ import annotations
-
 import psycopg
 import psycopg.sql
 import pytest

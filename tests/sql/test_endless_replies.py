@@ -1,7 +1,5 @@
 """What a small model does, by its recorded words: it loops, stammers, goes on without end, repeats the prompt, invents."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

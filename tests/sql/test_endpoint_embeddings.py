@@ -1,7 +1,5 @@
 """Embeddings from an endpoint: batched, checked, accounted; at query time one request; faults say what and why, and heal."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +16,7 @@ from tests.sql.embedded import DIMENSIONS, QUESTION, SAID, assert_embedded, embe
 from tests.sql.ingest import (
     STORIES,
     corpus_id,
+    index_all,
     keys,
     long_text,
     put_all,
@@ -68,12 +67,9 @@ def test_windows_names_and_mentions_are_embedded_in_batches(module_db: Database,
 
 
 def test_reindexing_unchanged_names_embeds_only_what_is_new(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, provider(module_db, endpoint)), STORIES)
     endpoint.forget()
-    put_all(module_db, corpus, {"ada": STORIES["ada"] + " London was grey."})
-    work(module_db)
+    index_all(module_db, corpus, {"ada": STORIES["ada"] + " London was grey."})
     (asked,) = [request.body["input"] for request in endpoint.requests]
     assert asked == [STORIES["ada"] + " London was grey."]
     assert_embedded(module_db, corpus)
@@ -82,9 +78,7 @@ def test_reindexing_unchanged_names_embeds_only_what_is_new(module_db: Database,
 def test_an_entity_that_goes_and_comes_back_while_a_worker_embeds_has_its_vector(
     module_db: Database, endpoint: Endpoint
 ) -> None:
-    corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, {"enigma": STORIES["enigma"]})
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, provider(module_db, endpoint)), {"enigma": STORIES["enigma"]})
     put_all(module_db, corpus, {"turing": STORIES["turing"]})
     endpoint.pause()
     late = worker(module_db.url)
@@ -106,9 +100,7 @@ def test_a_model_that_cannot_shorten_is_asked_without_dimensions(module_db: Data
             when=lambda request: request.kind == "embeddings" and "dimensions" in request.body,
             message="This model does not support specifying dimensions.",
         )
-        corpus = embedded(module_db, provider(module_db, server))
-        put_all(module_db, corpus, STORIES)
-        work(module_db)
+        corpus = index_all(module_db, embedded(module_db, provider(module_db, server)), STORIES)
         assert_embedded(module_db, corpus)
         assert sum("dimensions" in request.body for request in server.requests) == 1
 
@@ -120,13 +112,10 @@ def test_a_server_that_takes_fewer_texts_at_once_is_given_fewer(module_db: Datab
         when=lambda request: request.kind == "embeddings" and len(request.body["input"]) > 4,
         message="batch size 32 > maximum allowed batch size 4",
     )
-    corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, provider(module_db, endpoint)), STORIES)
     assert_embedded(module_db, corpus)
     endpoint.forget()
-    put_all(module_db, corpus, {"long": long_text(100)})
-    work(module_db)
+    index_all(module_db, corpus, {"long": long_text(100)})
     assert_embedded(module_db, corpus)
     sizes = [len(request.body["input"]) for request in endpoint.requests if request.kind == "embeddings"]
     assert sizes, "the second time texts were embedded too"
@@ -155,9 +144,7 @@ def test_of_a_text_too_long_for_the_model_the_beginning_is_embedded(module_db: D
         None,
         when=lambda request: request.kind == "embeddings" and any(len(text) > 300 for text in request.body["input"]),
     )
-    corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, {"long": long_text(20)})
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, provider(module_db, endpoint)), {"long": long_text(20)})
     assert statuses(module_db, corpus) == {"long": "indexed"}
     assert all(vector is not None for vector in vectors(module_db, corpus).values())
 
@@ -227,9 +214,7 @@ def test_a_fault_that_may_pass_keeps_documents_waiting_and_heals(
 
 def test_a_budget_that_is_spent_keeps_documents_waiting(module_db: Database, endpoint: Endpoint) -> None:
     name = provider(module_db, endpoint, price_input=1_000_000)
-    corpus = embedded(module_db, name, llm={"monthly_budget": 1})
-    put_all(module_db, corpus, {"ada": STORIES["ada"]})
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, name, llm={"monthly_budget": 1}), {"ada": STORIES["ada"]})
     put_all(module_db, corpus, {"turing": STORIES["turing"]})
     endpoint.forget()
     work(module_db)
@@ -245,9 +230,7 @@ def test_a_budget_that_is_spent_keeps_documents_waiting(module_db: Database, end
 
 @pytest.fixture
 def filled(module_db: Database, endpoint: Endpoint) -> str:
-    corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, provider(module_db, endpoint)), STORIES)
     endpoint.forget()
     return corpus
 
@@ -289,9 +272,7 @@ def test_a_question_is_one_keyword_call_one_embedding_and_one_answer(module_db: 
         lambda messages: json.dumps(keywords) if "low_level" in str(messages[0]) else "Grace Hopper did [1]."
     )
     name = provider(module_db, endpoint, price_input=1)
-    corpus = embedded(module_db, name, llm={"provider": name, "model": "m"})
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, name, llm={"provider": name, "model": "m"}), STORIES)
     indexing = endpoint.count("embeddings")
     endpoint.forget()
     ((usage,),) = rows(module_db, "SELECT usage FROM graphrag.ask(%s, %s, 'mix')", QUESTION, corpus)
@@ -340,9 +321,7 @@ def test_others_than_readers_may_not_embed(module_db: Database, filled: str) -> 
 def test_a_fault_while_searching_is_an_error_and_bm25_goes_on(
     module_db: Database, endpoint: Endpoint, kind: str
 ) -> None:
-    corpus = embedded(module_db, provider(module_db, endpoint, timeout=0.3))
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, provider(module_db, endpoint, timeout=0.3)), STORIES)
     endpoint.misbehave(kind, None, dimensions=32)
     with psycopg.connect(module_db.url, autocommit=True) as session:
         for mode in ("naive", "hybrid", "local", "mix") if kind == "nan" else ("naive",):
@@ -364,8 +343,7 @@ def test_a_standby_embeds_its_queries(cluster: Callable[..., Cluster], endpoint:
         source.execute("SELECT graphrag.set_provider('hashes', 'openai', %s)", [endpoint.url])
         given = {"provider": "hashes", "model": "hash", "dimensions": DIMENSIONS}
         source.execute("SELECT graphrag.create_corpus('far', %s)", [Jsonb({"embedding": given})])
-        put_all(source, "far", STORIES)
-        work(source)
+        index_all(source, "far", STORIES)
         standby = cluster(primary=primary)
         with psycopg.connect(standby.url("app"), autocommit=True) as replica:
             assert search(replica, QUESTION, "far") == search(source, QUESTION, "far")

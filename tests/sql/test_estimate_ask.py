@@ -1,7 +1,5 @@
 """graphrag.estimate_ask: what an answer costs is known before it is asked for, exactly or as a bound."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
@@ -18,7 +16,7 @@ from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import KEYWORDS, as_reader, ask
-from tests.sql.ingest import put_all, rows, searched_corpus, value, work
+from tests.sql.ingest import index_all, rows, searched_corpus, value
 from tests.sql.themes import SEA, points, task
 
 _numbers = itertools.count(1)
@@ -141,9 +139,7 @@ def keyed(module_db: Database, themed: str) -> str:
 def test_vectors_from_an_endpoint_are_counted_too(module_db: Database, keyed: str, module_endpoint: Endpoint) -> None:
     llm = value(module_db, "SELECT options -> 'llm' FROM graphrag.corpora WHERE name = %s", keyed)
     vectors = {"provider": llm["roles"]["answer"]["provider"], "model": "hash", "dimensions": 8}
-    corpus = searched_corpus(module_db, llm=llm, embedding=vectors, communities=True)
-    put_all(module_db, corpus, SEA)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db, llm=llm, embedding=vectors, communities=True), SEA)
     for mode in ("mix", "graph_global", "drift", "lazy"):
         asked = question()
         calls, tokens_in, _, _, basis = estimated(module_db, asked, corpus, mode)

@@ -1,7 +1,5 @@
 """graphrag.evaluate: the figures follow from what search returns, differences are paired, and bad input is named."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any
@@ -10,7 +8,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, put, put_all, refused, rows, search, searched_corpus, value, work
+from tests.sql.ingest import STORIES, index_all, put, put_all, refused, rows, search, searched_corpus, value, work
 
 QUESTIONS: list[dict[str, Any]] = [
     {"id": "q1", "question": "Who wrote notes on the Analytical Engine?", "evidence": ["ada", "turing"]},
@@ -24,10 +22,7 @@ MODES = ["bm25", "naive", "hybrid"]
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = searched_corpus(module_db)
-    put_all(module_db, name, STORIES)
-    work(module_db)
-    return name
+    return index_all(module_db, searched_corpus(module_db), STORIES)
 
 
 def evaluate(db: Database, corpus: str, questions: Any = QUESTIONS, **arguments: Any) -> list[dict[str, Any]]:

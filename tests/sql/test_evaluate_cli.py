@@ -1,7 +1,5 @@
 """pg-graphrag evaluate: the table says what graphrag.evaluate says, the chart can be read, mistakes are named."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -13,16 +11,13 @@ from pg_graphrag.beside.cli import main
 from pg_graphrag.beside.client import GraphRAG
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, put_all, searched_corpus, work
+from tests.sql.ingest import STORIES, index_all, searched_corpus
 from tests.sql.test_evaluate import QUESTIONS
 
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = searched_corpus(module_db)
-    put_all(module_db, name, STORIES)
-    work(module_db)
-    return name
+    return index_all(module_db, searched_corpus(module_db), STORIES)
 
 
 @pytest.fixture

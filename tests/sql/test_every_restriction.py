@@ -1,7 +1,5 @@
 """Filters, as_of and offset in every mode, for every kind of reader: rows of the documents kept, however it is said."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache

@@ -1,7 +1,5 @@
 """graphrag.context: what whole chunks leave of a budget is filled with excerpts of the next ones."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

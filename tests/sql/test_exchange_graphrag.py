@@ -1,7 +1,5 @@
 """A GraphRAG index goes in and comes out again, and is searched in between."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

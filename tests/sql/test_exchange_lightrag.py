@@ -1,7 +1,5 @@
 """A LightRAG working directory goes in. The stores are as LightRAG 1.5 writes them: networkx's GraphML and JSON."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The graph of a corpus in files and in networkx."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from xml.etree import ElementTree
 

@@ -1,7 +1,5 @@
 """Extraction by a model, from INSERT to the graph: what it says is stored, merged and shown, whatever form it says it in."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -26,6 +24,7 @@ from tests.sql.ingest import (
     canonical,
     corpus_id,
     delete,
+    index_all,
     keys,
     long_text,
     put,
@@ -41,9 +40,7 @@ REPLY = knows
 
 
 def test_an_insert_becomes_entities_relationships_and_mentions(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = extracted(module_db, endpoint)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, extracted(module_db, endpoint), STORIES)
     assert statuses(module_db, corpus) == dict.fromkeys(STORIES, "indexed")
     matches = entities(module_db, corpus)
     assert {name: type_ for name, (type_, _) in matches.items()} == TYPES
@@ -78,9 +75,7 @@ def test_an_insert_becomes_entities_relationships_and_mentions(module_db: Databa
 
 
 def test_the_graph_and_the_views_show_what_the_model_said(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = extracted(module_db, endpoint)
-    put_all(module_db, corpus, {"hopper": STORIES["hopper"]})
-    work(module_db)
+    corpus = index_all(module_db, extracted(module_db, endpoint), {"hopper": STORIES["hopper"]})
     hopper = "Grace Hopper wrote the first compiler at Harvard."
     query = "MATCH (a:Entity {name: 'Grace Hopper'})-[r:RELATED]->(b:Entity {name: 'Harvard'}) RETURN a.type AS type,"
     query += " a.description AS said, r.keywords AS keywords, r.description AS why, r.weight AS weight, b.type AS place"
@@ -143,15 +138,12 @@ def test_names_that_only_relationships_have_become_entities_and_self_loops_go(
         ],
     }
     endpoint.reply(saying(reply))
-    corpus = extracted(module_db, endpoint)
-    put(module_db, corpus, "one", "Ada met a stranger.")
-    work(module_db)
+    corpus = index_all(module_db, extracted(module_db, endpoint), {"one": "Ada met a stranger."})
     assert entities(module_db, corpus) == {"Ada": ("person", "A writer."), "The Stranger": ("UNKNOWN", "")}
     assert relationships(module_db, corpus) == {("Ada", "The Stranger"): (["met", "talked"], "They met.", 3.0)}
     # Another document that knows better: any type wins against UNKNOWN.
     endpoint.reply(saying({"entities": [{"name": "the stranger", "type": "event", "description": "A film."}]}))
-    put(module_db, corpus, "two", "The stranger is a film.")
-    work(module_db)
+    index_all(module_db, corpus, {"two": "The stranger is a film."})
     assert entities(module_db, corpus)["The Stranger"] == ("event", "A film.")
 
 
@@ -258,9 +250,7 @@ def test_an_extraction_is_understood_in_every_form_that_models_give(
     module_db: Database, endpoint: Endpoint, form: str
 ) -> None:
     endpoint.reply(FORMS[form])
-    corpus = extracted(module_db, endpoint)
-    put(module_db, corpus, "hopper", STORIES["hopper"])
-    work(module_db)
+    corpus = index_all(module_db, extracted(module_db, endpoint), {"hopper": STORIES["hopper"]})
     assert statuses(module_db, corpus) == {"hopper": "indexed"}
     assert value(
         module_db, "SELECT extraction FROM graphrag.chunks WHERE corpus_id = %s", corpus_id(module_db, corpus)
@@ -296,9 +286,7 @@ def test_latex_is_stored_as_it_was_written(module_db: Database, endpoint: Endpoi
     said = r"Of $\frac{a}{b}$, $\beta$ and C:\Users\new."
     reply = json.dumps({"entities": [{"name": "Ada", "description": said}], "relationships": []})
     endpoint.reply(reply.replace("\\\\", "\\"))
-    corpus = extracted(module_db, endpoint)
-    put(module_db, corpus, "ada", "Ada wrote of fractions.")
-    work(module_db)
+    corpus = index_all(module_db, extracted(module_db, endpoint), {"ada": "Ada wrote of fractions."})
     assert entities(module_db, corpus)["Ada"][1] == said
 
 
@@ -314,8 +302,7 @@ def test_two_facts_about_one_pair_stay_in_both_directions_and_go_with_their_docu
         stated = [{"source": a, "target": b, "keywords": [word], "description": said} for a, b, word, said in order]
         endpoint.reply(json.dumps({"entities": [{"name": "Acme"}, {"name": "Globex"}], "relationships": stated}))
         corpora.append(extracted(module_db, endpoint))
-        put(module_db, corpora[-1], "acme", "Acme founded Globex in 1999. Globex sued Acme in 2015.")
-        work(module_db)
+        index_all(module_db, corpora[-1], {"acme": "Acme founded Globex in 1999. Globex sued Acme in 2015."})
     first, second = corpora
     ((pair, (keywords, description, _)),) = relationships(module_db, first).items()
     assert set(pair) == {"Acme", "Globex"} and keywords == ["founded", "sued"]
@@ -329,10 +316,7 @@ def test_two_facts_about_one_pair_stay_in_both_directions_and_go_with_their_docu
 
 def test_an_extraction_without_anything_is_no_fault(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.reply('{"entities": [], "relationships": []}')
-    corpus = extracted(module_db, endpoint)
-    put(module_db, corpus, "dull", "Nothing to see here.")
-    put(module_db, corpus, "blank", "  \n ")
-    work(module_db)
+    corpus = index_all(module_db, extracted(module_db, endpoint), {"dull": "Nothing to see here.", "blank": "  \n "})
     assert statuses(module_db, corpus) == {"dull": "indexed", "blank": "indexed"}
     assert entities(module_db, corpus) == {}
     assert len(chats(endpoint)) == 1

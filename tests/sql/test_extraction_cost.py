@@ -1,7 +1,5 @@
 """What extraction costs, counted at the endpoint: chunks × (1 + gleaning) at most, and nothing twice."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

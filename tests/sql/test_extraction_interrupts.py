@@ -1,7 +1,5 @@
 """A worker that is stopped while it waits for a model: nothing half written, nothing paid twice."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter

@@ -1,7 +1,5 @@
 """What the model is asked, and what a corpus may change about it: entity types, prompts, claims, models."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -17,8 +15,8 @@ from tests.sql.ingest import (
     canonical,
     corpus_id,
     delete,
+    index_all,
     put,
-    put_all,
     refused,
     rows,
     search,
@@ -104,9 +102,7 @@ def test_names_and_descriptions_are_in_the_language_of_the_document(module_db: D
 
 def test_claims_are_stored_and_go_with_their_document(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.reply(claiming)
-    corpus = extracted_texts(module_db, endpoint, claims=True)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, extracted_texts(module_db, endpoint, claims=True), STORIES)
     schema = chats(endpoint)[0].body["response_format"]["json_schema"]["schema"]
     assert "claims" in schema["required"]
     assert 'Add them to the object as "claims"' in prompts(endpoint)[0]
@@ -123,14 +119,12 @@ def test_claims_are_stored_and_go_with_their_document(module_db: Database, endpo
         ("ada", "Ada Lovelace", "ada lovelace", "Charles Babbage", "admiration", "TRUE", "1833-06-05", None, *claim),
         ("ada", "Ada Lovelace", "ada lovelace", None, "admiration", "SUSPECTED", "1833-06-05", None, *claim),
     ]
-    put(module_db, corpus, "turing", STORIES["ada"])
-    work(module_db)
+    index_all(module_db, corpus, {"turing": STORIES["ada"]})
     count = "SELECT count(*) FROM graphrag.claims WHERE corpus_id = %s"
     number = corpus_id(module_db, corpus)
     assert value(module_db, count, number) == 4
     delete(module_db, corpus, "ada")
-    put(module_db, corpus, "turing", STORIES["turing"])
-    work(module_db)
+    index_all(module_db, corpus, {"turing": STORIES["turing"]})
     assert value(module_db, count, number) == 0
     left = {key: text for key, text in STORIES.items() if key != "ada"}
     assert canonical(module_db, corpus) == undisturbed(module_db, left, claiming, claims=True, cypher=False)
@@ -138,9 +132,7 @@ def test_claims_are_stored_and_go_with_their_document(module_db: Database, endpo
 
 def test_claims_that_nobody_asked_for_are_left_out(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.reply(claiming)
-    corpus = extracted_texts(module_db, endpoint)
-    put(module_db, corpus, "ada", STORIES["ada"])
-    work(module_db)
+    corpus = index_all(module_db, extracted_texts(module_db, endpoint), {"ada": STORIES["ada"]})
     assert "claims" not in prompts(endpoint)[0]
     count = "SELECT count(*) FROM graphrag.claims WHERE corpus_id = %s"
     assert value(module_db, count, corpus_id(module_db, corpus)) == 0
@@ -158,9 +150,7 @@ def test_a_prompt_of_a_corpus_is_what_is_sent(module_db: Database, endpoint: End
     work(module_db)
     assert chats(endpoint)[0].messages[0]["content"] == "Nenne alles (Mensch) als JSON wie in . {Kein Platz}"
     assert statuses(module_db, corpus) == {"ada": "indexed"}
-    other = extracted_texts(module_db, endpoint)
-    put(module_db, other, "ada", STORIES["ada"])
-    work(module_db)
+    other = index_all(module_db, extracted_texts(module_db, endpoint), {"ada": STORIES["ada"]})
     assert "You read a text" in chats(endpoint)[2].messages[0]["content"]
     # Another prompt may give another graph: the documents are asked about anew. One for answers changes nothing here.
     endpoint.forget()
@@ -198,8 +188,7 @@ def test_each_role_has_its_model(module_db: Database, endpoint: Endpoint) -> Non
         name = value(module_db, "SELECT options #>> '{llm,provider}' FROM graphrag.corpora WHERE name = %s", corpus)
         corpus = extracted_texts(module_db, endpoint, llm={"provider": name, "roles": {"extract": {"model": "big"}}})
         elsewhere.reply(knows)
-        put(module_db, corpus, "ada", STORIES["ada"])
-        work(module_db)
+        index_all(module_db, corpus, {"ada": STORIES["ada"]})
         assert chats(endpoint) == []
         assert [request.body["model"] for request in chats(elsewhere)] == ["big"]
 

@@ -1,7 +1,5 @@
 """A schema of entities, attributes and relations: asked for, held against, kept apart, and shown where entities are."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What is given where no answer of a model holds: asked once more, then sentences of the documents; and all of it in time."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Verdicts become questions with evidence, and two corpora are compared on them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -10,7 +8,7 @@ from pg_graphrag.beside.cli import main
 from pg_graphrag.beside.client import GraphRAG
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, corpus_id, put_all, refused, rows, search, searched_corpus, value, work
+from tests.sql.ingest import STORIES, corpus_id, index_all, refused, rows, search, searched_corpus, value, work
 
 QUESTION = "Who designed the Analytical Engine?"
 GIVE = "SELECT graphrag.feedback(%s, %s, %s, evidence => %s, author => %s)"
@@ -18,10 +16,7 @@ GIVE = "SELECT graphrag.feedback(%s, %s, %s, evidence => %s, author => %s)"
 
 @pytest.fixture
 def corpus(module_db: Database) -> str:
-    name = searched_corpus(module_db)
-    put_all(module_db, name, STORIES)
-    work(module_db)
-    return name
+    return index_all(module_db, searched_corpus(module_db), STORIES)
 
 
 def golden(db: Database, corpus: str) -> Any:

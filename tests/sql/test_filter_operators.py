@@ -1,7 +1,5 @@
 """The operators of filters keep the documents that they say, wherever a filter is taken; bad ones are refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,13 +1,11 @@
 """graphrag.fingerprint(): equal for equal documents, different for any difference that can be seen."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, delete, new_corpus, put, put_all, rows, value, work
+from tests.sql.ingest import STORIES, delete, index_all, new_corpus, put, rows, value, work
 
 
 def fingerprint(db: Any, corpus: str) -> str:
@@ -20,10 +18,7 @@ def sections(db: Any, corpus: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db)
-    put_all(module_db, name, STORIES)
-    work(module_db)
-    return name
+    return index_all(module_db, new_corpus(module_db), STORIES)
 
 
 def test_it_is_the_same_in_another_order_after_changes_and_optimize(module_db: Database, corpus: str) -> None:
@@ -58,8 +53,7 @@ def test_no_setting_of_the_session_changes_it(module_db: Database, corpus: str, 
 
 def test_an_emptied_corpus_is_as_a_new_one(module_db: Database) -> None:
     new, emptied = new_corpus(module_db), new_corpus(module_db)
-    put_all(module_db, emptied, STORIES)
-    work(module_db)
+    index_all(module_db, emptied, STORIES)
     module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s", [emptied])
     work(module_db)
     assert fingerprint(module_db, emptied) == fingerprint(module_db, new)

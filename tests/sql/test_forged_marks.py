@@ -1,7 +1,5 @@
 """Whatever documents, titles, metadata, rows, names and models' notes say: none of it reads as a mark or heading of a prompt."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

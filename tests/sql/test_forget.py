@@ -1,7 +1,5 @@
 """graphrag.forget: a document goes with everything made of it, and the report says so."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +13,7 @@ from tests.endpoint import Endpoint
 from tests.endpoint.server import Answer, Request, error
 from tests.runtime.cluster import Database
 from tests.sql.batching import batched, found_in, hurry, settle
-from tests.sql.ingest import STORIES, corpus_id, delete, new_corpus, put, put_all, refused, rows, value, work
+from tests.sql.ingest import STORIES, corpus_id, delete, index_all, new_corpus, put, put_all, refused, rows, value, work
 from tests.sql.llm import provider
 from tests.sql.themes import SEA
 
@@ -95,8 +93,7 @@ def test_packed_postings_are_written_anew_without_it(db: Database) -> None:
 
 def test_what_stays_is_what_the_other_documents_make(db: Database) -> None:
     corpus, other = with_secret(db, communities=True), new_corpus(db, communities=True)
-    put_all(db, other, STORIES)
-    work(db)
+    index_all(db, other, STORIES)
     forget(db, corpus, "zk-secret")
     sections = "SELECT section, hash FROM graphrag.fingerprint_sections(%s)"
     assert rows(db, sections, corpus) == rows(db, sections, other)
@@ -106,10 +103,7 @@ def test_what_stays_is_what_the_other_documents_make(db: Database) -> None:
 
 
 def test_only_reports_that_would_read_otherwise_go(db: Database) -> None:
-    corpus = new_corpus(db, communities={"max_cluster_size": 5})
-    put_all(db, corpus, STORIES | SEA)
-    put(db, corpus, "zk-secret", SECRET)
-    work(db)
+    corpus = index_all(db, new_corpus(db, communities={"max_cluster_size": 5}), STORIES | SEA | {"zk-secret": SECRET})
     reports = "SELECT r.content FROM graphrag.community_reports r WHERE r.corpus_id = %s"
     before = {content for (content,) in rows(db, reports, corpus_id(db, corpus))}
     report = forget(db, corpus, "zk-secret")
@@ -137,8 +131,7 @@ def test_replies_of_models_go_and_batches_are_cancelled_at_their_endpoint(db: Da
     put_all(db, corpus, {"ada": STORIES["ada"]})
     settle(db, corpus)
     assert value(db, "SELECT count(*) FROM graphrag.llm_cache") > 0
-    put(db, corpus, "zk-secret", "Alan Turing met Zephyrine Quillfeather at Vaultmere in London.")
-    work(db)
+    index_all(db, corpus, {"zk-secret": "Alan Turing met Zephyrine Quillfeather at Vaultmere in London."})
     hurry(db)
     assert "graphrag.llm_batch_requests" in places_with(db)
     report = forget(db, corpus, "zk-secret")
@@ -413,16 +406,13 @@ def test_names_that_rows_bring_are_no_trace_of_their_namesake(db: Database) -> N
     db.execute("CREATE TABLE public.engines (id int PRIMARY KEY, code text UNIQUE)")
     db.execute("INSERT INTO public.engines VALUES (18, 'QX-900')")
     db.execute("SELECT graphrag.attach_entities('public.engines', %s, ARRAY['id'], name => 'code')", [corpus])
-    put(db, corpus, "note", "The QX900 broke.")
-    work(db)
+    index_all(db, corpus, {"note": "The QX900 broke."})
     assert remaining(forget(db, corpus, "note")) == {}
     assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
 
 
 def test_a_former_text_of_another_document_is_said_to_wait_for_a_worker(db: Database) -> None:
-    corpus = with_secret(db)
-    put(db, corpus, "other", "It says zk-secret here.")
-    work(db)
+    corpus = index_all(db, with_secret(db), {"other": "It says zk-secret here."})
     put(db, corpus, "other", "It says nothing.")
     report = forget(db, corpus, "zk-secret")
     assert "process_jobs" in report["graphrag.chunks"]["hint"]

@@ -1,8 +1,6 @@
 """Frameworks over either host, each with its real package in an environment of its own, on demand (300 MB each):
 ``GRAPHRAG_FRAMEWORKS=1 ./test tests/sql/test_frameworks.py``."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tomllib

@@ -1,8 +1,6 @@
 """The Python of docs/frameworks.md for SQLAlchemy, alembic and FastAPI runs as it stands there. The rest runs with the suites of
 the frameworks (test_frameworks.py)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,9 +1,7 @@
 """Names of a document that mean one thing are one entity, whatever the order of documents; an option undoes it."""
 
-from __future__ import annotations
-
 from tests.runtime.cluster import Database
-from tests.sql.ingest import put, rows, searched_corpus, work
+from tests.sql.ingest import index_all, rows, searched_corpus, work
 
 DOCUMENTS = {
     "bob": "Bob Kowalski joined Acme Rockets. He designed the Kestrel engine. Everybody knows Kowalski and Kestrel.",
@@ -27,8 +25,7 @@ def test_a_short_name_means_what_its_own_document_says_in_any_order(module_db: D
     for order in (list(DOCUMENTS), list(reversed(DOCUMENTS))):
         corpus = searched_corpus(module_db)
         for key in order:
-            put(module_db, corpus, key, DOCUMENTS[key])
-            work(module_db)
+            index_all(module_db, corpus, {key: DOCUMENTS[key]})
         graphs.append((entities(module_db, corpus), rows(module_db, "SELECT graphrag.fingerprint(%s)", corpus)))
         assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
     assert graphs[0] == graphs[1]
@@ -37,9 +34,7 @@ def test_a_short_name_means_what_its_own_document_says_in_any_order(module_db: D
 
 
 def test_the_option_undoes_it_and_brings_it_back(module_db: Database) -> None:
-    corpus = searched_corpus(module_db)
-    put(module_db, corpus, "bob", DOCUMENTS["bob"])
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), {"bob": DOCUMENTS["bob"]})
     before = rows(module_db, "SELECT graphrag.fingerprint(%s)", corpus)
     assert set(entities(module_db, corpus)) == {"bob kowalski", "kestrel engine"}
     module_db.execute("SELECT graphrag.alter_corpus(%s, '{\"full_names\": false}')", [corpus])
@@ -51,10 +46,7 @@ def test_the_option_undoes_it_and_brings_it_back(module_db: Database) -> None:
 
 
 def test_a_change_elsewhere_changes_nothing(module_db: Database) -> None:
-    corpus = searched_corpus(module_db)
-    put(module_db, corpus, "bob", DOCUMENTS["bob"])
-    put(module_db, corpus, "other", DOCUMENTS["other"])
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), {"bob": DOCUMENTS["bob"], "other": DOCUMENTS["other"]})
     assert {"kowalski", "kestrel"} <= set(entities(module_db, corpus))
     module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s AND source_key = 'other'", [corpus])
     work(module_db)

@@ -1,7 +1,5 @@
 """The gateway to models on the real server: many at once, within limits, from the cache, within budget, broken off in time."""
 
-from __future__ import annotations
-
 import threading
 import time
 from datetime import timedelta
@@ -86,26 +84,21 @@ def test_nothing_is_written_where_nothing_may_be_written(models: Database, endpo
     assert endpoint.count() == 1
 
 
-def test_requests_per_minute_hold_back_the_rest_also_in_a_new_session(models: Database, endpoint: Endpoint) -> None:
-    corpus = corpus_of(models, endpoint, requests_per_minute=3)
+@pytest.mark.parametrize(
+    ("limit", "size", "asked"), [({"requests_per_minute": 3}, 1, 3), ({"tokens_per_minute": 1000}, 1600, 2)]
+)
+def test_what_a_minute_has_holds_back_the_rest_also_in_a_new_session(
+    models: Database, endpoint: Endpoint, limit: dict[str, int], size: int, asked: int
+) -> None:
+    corpus = corpus_of(models, endpoint, **limit)
     for session in range(2):
-        other = other_session(models, corpus, [f"{session} {n}" for n in range(5)])
-        wait_for(lambda: endpoint.count() >= 3, "the minute's requests")
+        other = other_session(models, corpus, [f"{session} {n}" + "x" * size for n in range(5)])
+        wait_for(lambda: endpoint.count() >= asked, "the minute's requests")
         # It waits, and can be cancelled while it waits.
         time.sleep(0.5)
         models.execute("SELECT pg_cancel_backend(%s)", [other.pid])
         assert isinstance(other.finish(), psycopg.errors.QueryCanceled)
-        assert endpoint.count() == 3
-
-
-def test_tokens_per_minute_hold_back_the_rest(models: Database, endpoint: Endpoint) -> None:
-    corpus = corpus_of(models, endpoint, tokens_per_minute=1000)
-    other = other_session(models, corpus, [f"{n}" + "x" * 1600 for n in range(5)])
-    wait_for(lambda: endpoint.count() >= 2, "the minute's tokens")
-    time.sleep(0.5)
-    models.execute("SELECT pg_cancel_backend(%s)", [other.pid])
-    assert isinstance(other.finish(), psycopg.errors.QueryCanceled)
-    assert endpoint.count() == 2
+        assert endpoint.count() == asked
 
 
 def test_a_spent_budget_stops_new_calls_but_not_the_cache(models: Database, endpoint: Endpoint) -> None:

@@ -1,7 +1,5 @@
 """Everything an endpoint can do wrong, against the real server: whose fault it is, what is said, and that it heals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

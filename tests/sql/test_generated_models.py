@@ -3,8 +3,6 @@
 WRITE_MODELS=1 ./test tests/sql/test_generated_models.py
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

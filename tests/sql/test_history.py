@@ -1,7 +1,5 @@
 """keep_history(): what a document said at a moment is found again, in every mode, by whom the history is opened to."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable
@@ -16,7 +14,7 @@ from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.security.acting import acting_as, denied, new_role
 from tests.sql import asking
-from tests.sql.ingest import STORIES, Connection, delete, put, refused, rows, searched_corpus, value, work
+from tests.sql.ingest import STORIES, Connection, delete, index_all, put, refused, rows, searched_corpus, value, work
 
 REPLY = asking.lines
 OLD = "Ada Lovelace leads Acme Rockets in Osaka. Ada Lovelace built the Kestrel engine."
@@ -183,10 +181,7 @@ def test_an_answer_and_its_context_are_those_of_the_moment(
 
 
 def test_the_corpus_is_as_without_a_history(module_db: Database, changed: tuple[str, str, str, str]) -> None:
-    plain = searched_corpus(module_db)
-    put(module_db, plain, "leader", NEW)
-    put(module_db, plain, "maker", OTHER)
-    work(module_db)
+    plain = index_all(module_db, searched_corpus(module_db), {"leader": NEW, "maker": OTHER})
     fingerprint = "SELECT graphrag.fingerprint(%s)"
     assert value(module_db, fingerprint, changed[0]) == value(module_db, fingerprint, plain)
 
@@ -430,8 +425,7 @@ def test_repair_writes_what_came_past_the_triggers(module_db: Database) -> None:
 
 def test_forget_names_the_versions_until_they_are_forgotten_too(module_db: Database) -> None:
     corpus, history = with_history(module_db, a=OLD, b=OTHER)
-    put(module_db, corpus, "a", NEW)
-    work(module_db)
+    index_all(module_db, corpus, {"a": NEW})
     forget = "SELECT place, remaining FROM graphrag.forget(%s, %s) WHERE detail = 'has versions of the document'"
     assert rows(module_db, forget, corpus, "a") == [(f'corpus "{history}"', 2)]
     of_a = "SELECT version_key FROM graphrag.versions WHERE corpus = %s AND source_key = 'a'"

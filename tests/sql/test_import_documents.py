@@ -1,7 +1,5 @@
 """graphrag.import_documents: what is known of a document is used in place of an extractor, while its content stays."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

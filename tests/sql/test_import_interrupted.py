@@ -1,7 +1,5 @@
 """``pg-graphrag import-lightrag`` and ``ingest`` that are killed, stopped or cut off: nothing half written, run again goes on."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Files of twelve kinds through the command: each is found by what it says, and cited with its page and section."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """ingest --pictures: pictures of a slide deck, a manual and a web page are found by what they show, and shown to who answers."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """A scanned contract of ten pages: ingested by the command line, found by search, cited by its page."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A connection of the package's own notices within minutes that the network went silent; Linux would take two hours."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What sessions of other tests take for made by a local model is what it makes (tests/runtime/kept_readings)."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

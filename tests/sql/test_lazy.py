@@ -1,7 +1,5 @@
 """LazyGraphRAG: relevance tests within a budget, over communities with and without reports, with and without a model."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
@@ -13,7 +11,7 @@ from tests.endpoint import Endpoint, Request
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import ask
-from tests.sql.ingest import STORIES, keys, put_all, rows, search, searched_corpus, value, work
+from tests.sql.ingest import STORIES, index_all, keys, rows, search, searched_corpus, value
 from tests.sql.llm import provider
 from tests.sql.themes import SEA, asked, counted, points, task
 from tests.sql.themes import context as made_context
@@ -79,9 +77,7 @@ def test_no_more_tests_than_the_budget(module_db: Database, themed: str, budget:
 
 
 def test_it_works_without_communities_too(module_db: Database) -> None:
-    name = searched_corpus(module_db)
-    put_all(module_db, name, STORIES | SEA)
-    work(module_db)
+    name = index_all(module_db, searched_corpus(module_db), STORIES | SEA)
     assert value(module_db, "SELECT count(*) FROM graphrag.community_overview WHERE corpus = %s", name) == 0
     assert keys(search(module_db, "Who harpooned the Kraken?", name, "lazy"))[0] == "land"
 

@@ -1,7 +1,5 @@
 """Real Japanese and Chinese: Debian's manual pages, ingested whole and found by names, numbers and what they say."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """More corpora than one transaction can hold the locks of are repaired, restored and uninstalled; a corpus has few relations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Every merged value is a function of the mentions alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +12,7 @@ from tests.sql.ingest import (
     corpus_id,
     delete,
     expected,
+    index_all,
     new_corpus,
     put,
     put_all,
@@ -73,8 +72,7 @@ def assert_merged_as_mentioned(db: Database, corpus: str) -> None:
 def test_stored_values_are_those_an_independent_query_computes_from_the_mentions(
     module_db: Database, corpus: str
 ) -> None:
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    index_all(module_db, corpus, STORIES)
     number = corpus_id(module_db, corpus)
     assert value(module_db, "SELECT count(*) FROM graphrag.relationships WHERE corpus_id = %s", number) > 3
     assert_merged_as_mentioned(module_db, corpus)
@@ -100,19 +98,15 @@ def test_delete_leaves_the_graph_as_if_never_inserted(module_db: Database, corpu
 
 
 def test_an_edit_and_its_reversal_leave_the_graph_as_it_was(module_db: Database, corpus: str) -> None:
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
-    put(module_db, corpus, "ada", "Nothing at all.")
-    work(module_db)
-    put(module_db, corpus, "ada", STORIES["ada"])
-    work(module_db)
+    index_all(module_db, corpus, STORIES)
+    index_all(module_db, corpus, {"ada": "Nothing at all."})
+    index_all(module_db, corpus, {"ada": STORIES["ada"]})
     assert canonical(module_db, corpus) == expected(module_db, STORIES)
 
 
 def test_two_documents_with_the_same_sentence_outlive_each_other(module_db: Database, corpus: str) -> None:
     for gone in ("one", "two"):
-        put_all(module_db, corpus, {"one": STORIES["ada"], "two": STORIES["ada"]})
-        work(module_db)
+        index_all(module_db, corpus, {"one": STORIES["ada"], "two": STORIES["ada"]})
         delete(module_db, corpus, gone)
         work(module_db)
         (left,) = {"one", "two"} - {gone}

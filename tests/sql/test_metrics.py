@@ -1,7 +1,5 @@
 """The numbers for a monitor are those of the corpora and the queue, and pg_monitor may read them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -14,7 +12,7 @@ import yaml
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Database
 from tests.security.readers import session_of
-from tests.sql.ingest import new_corpus, put, rows, work
+from tests.sql.ingest import index_all, new_corpus, put, rows
 from tests.sql.llm import provider
 from tests.sql.test_cli import cli
 
@@ -23,9 +21,7 @@ LINE = re.compile(r'# (TYPE|HELP|UNIT) \w+ .+|\w+(\{\w+="[^"\n]*"(,\w+="[^"\n]*"
 
 
 def test_a_monitor_reads_the_numbers_of_a_corpus_and_of_the_queue(module_db: Database) -> None:
-    corpus = new_corpus(module_db)
-    put(module_db, corpus, "a", "Ada Lovelace wrote notes.")
-    work(module_db)
+    corpus = index_all(module_db, new_corpus(module_db), {"a": "Ada Lovelace wrote notes."})
     put(module_db, corpus, "b", "Alan Turing read notes of Ada Lovelace.")
     with session_of(module_db, "pg_monitor") as monitor:
         records = monitor.execute("SELECT name, labels, value FROM graphrag.metrics").fetchall()

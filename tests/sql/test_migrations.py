@@ -1,7 +1,5 @@
 """The alembic environment, and autogenerate of an application beside it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The SQLAlchemy models equal the catalog, and work."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A mode is one file: one more is searched, asked and estimated as soon as its file is there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg
@@ -12,7 +10,7 @@ from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import ask
-from tests.sql.ingest import put_all, rows, searched_corpus, value, work
+from tests.sql.ingest import index_all, rows, searched_corpus, value
 from tests.sql.themes import SEA, context, counted, points, task
 
 FIRST = '''
@@ -146,9 +144,7 @@ def test_an_estimate_asks_no_endpoint_for_vectors(
 ) -> None:
     llm = value(module_db, "SELECT options -> 'llm' FROM graphrag.corpora WHERE name = %s", extended)
     vectors = {"provider": llm["roles"]["answer"]["provider"], "model": "hash", "dimensions": 8}
-    corpus = searched_corpus(module_db, llm=llm, embedding=vectors)
-    put_all(module_db, corpus, SEA)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db, llm=llm, embedding=vectors), SEA)
     module_endpoint.forget()
     with pytest.raises(psycopg.errors.FeatureNotSupported, match="vectors of an endpoint are not known"):
         rows(module_db, "SELECT * FROM graphrag.estimate_ask(%s, %s, 'near')", QUESTION, corpus)

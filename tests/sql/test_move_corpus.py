@@ -1,7 +1,5 @@
 """`pg-graphrag move` brings a corpus to another database while it is read and written, and loses nothing."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

@@ -1,7 +1,5 @@
 """Whatever dies while a corpus moves under readers and writers: the command repeated ends well, and nothing is lost."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

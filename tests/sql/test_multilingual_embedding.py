@@ -1,7 +1,5 @@
 """Corpora that are embedded by the local model of many languages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg
@@ -9,7 +7,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import put_all, search, searched_corpus, value, work
+from tests.sql.ingest import index_all, search, searched_corpus, value, work
 
 MODEL = "multilingual-e5-small"
 PAGES = {
@@ -27,9 +25,7 @@ ASKED = {
 
 @pytest.mark.parametrize("mode", ["naive", "hybrid"])
 def test_questions_find_pages_in_another_language(module_db: Database, mode: str) -> None:
-    corpus = searched_corpus(module_db, embedding={"model": MODEL})
-    put_all(module_db, corpus, PAGES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db, embedding={"model": MODEL}), PAGES)
     assert {question: search(module_db, question, corpus, mode)[0]["source_key"] for question in ASKED} == ASKED
     assert "dense" not in search(module_db, next(iter(ASKED)), corpus, mode)[0]["explain"]
 
@@ -45,9 +41,7 @@ FRENCH = {
 
 
 def test_a_word_that_two_languages_of_one_script_share_leads_no_question_astray(module_db: Database) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, FRENCH)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), FRENCH)
     asked = {
         "How much did operating expenses fall?": "prix",
         "Will it be sunny and warm in the country tomorrow?": "météo",
@@ -58,9 +52,7 @@ def test_a_word_that_two_languages_of_one_script_share_leads_no_question_astray(
 
 
 def test_a_corpus_is_embedded_anew_by_it(module_db: Database) -> None:
-    corpus = searched_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"})
-    put_all(module_db, corpus, PAGES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"}), PAGES)
     module_db.execute("SELECT graphrag.reembed(%s, %s)", [corpus, Jsonb({"model": MODEL})])
     work(module_db)
     assert search(module_db, "Will it be sunny tomorrow?", corpus, "naive")[0]["source_key"] == "weather"
@@ -100,21 +92,16 @@ def test_a_corpus_gets_the_model_that_fits_its_options_or_its_first_documents(
     corpus = searched_corpus(module_db, **options)
     assert value(module_db, CHOSEN, corpus) is None
     # What has no text chooses nothing.
-    put_all(module_db, corpus, {"blank": " "})
-    work(module_db)
-    put_all(module_db, corpus, texts)
-    work(module_db)
+    index_all(module_db, corpus, {"blank": " "})
+    index_all(module_db, corpus, texts)
     assert value(module_db, CHOSEN, corpus) == model
 
 
 def test_a_corpus_keeps_its_model_and_progress_says_when_another_would_pay(module_db: Database) -> None:
     advice = "SELECT embedding_advice FROM graphrag.progress WHERE corpus = %s"
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, ENGLISH)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), ENGLISH)
     assert value(module_db, advice, corpus) is None
-    put_all(module_db, corpus, PAGES)
-    work(module_db)
+    index_all(module_db, corpus, PAGES)
     assert value(module_db, CHOSEN, corpus) == "all-MiniLM-L6-v2"
     text = value(module_db, advice, corpus)
     assert text.startswith(
@@ -128,9 +115,7 @@ def test_a_corpus_keeps_its_model_and_progress_says_when_another_would_pay(modul
 
 
 def test_options_of_a_corpus_that_chose_its_model_change_as_those_of_others(module_db: Database) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, PAGES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), PAGES)
     module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb({"query_log": True})])
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="embedding"):
         module_db.execute(
@@ -158,10 +143,7 @@ def embedded_keys(db: Database, corpus: str) -> set[str]:
 @pytest.fixture(scope="module")
 def mixed(module_db: Database) -> str:
     """A corpus of English and Japanese with the model of English."""
-    corpus = searched_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"})
-    put_all(module_db, corpus, ENGLISH | PAGES)
-    work(module_db)
-    return corpus
+    return index_all(module_db, searched_corpus(module_db, embedding={"model": "all-MiniLM-L6-v2"}), ENGLISH | PAGES)
 
 
 def test_texts_and_names_in_languages_that_the_model_was_not_made_for_have_no_vectors(
@@ -195,18 +177,14 @@ def test_english_questions_are_answered_by_vectors_beside_texts_without(module_d
 
 
 def test_a_text_that_says_it_is_english_and_is_not_is_found_by_words(module_db: Database) -> None:
-    corpus = searched_corpus(module_db, language="en")
-    put_all(module_db, corpus, PAGES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db, language="en"), PAGES)
     results = search(module_db, next(iter(PAGES.values())), corpus, "naive")
     assert results
     assert results[0]["explain"]["dense"].endswith("no document has words in a language that the embedder was made for")
 
 
 def test_a_smaller_model_takes_the_vectors_of_other_languages_away(module_db: Database) -> None:
-    corpus = searched_corpus(module_db, embedding={"model": MODEL})
-    put_all(module_db, corpus, ENGLISH | PAGES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db, embedding={"model": MODEL}), ENGLISH | PAGES)
     assert embedded_keys(module_db, corpus) == {*ENGLISH, *PAGES}
     module_db.execute("SELECT graphrag.reembed(%s, %s)", [corpus, Jsonb({"model": "all-MiniLM-L6-v2"})])
     work(module_db)

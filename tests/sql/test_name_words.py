@@ -1,7 +1,5 @@
 """Entities are found by the words of their names, whatever the embedder knows; what finds nothing says why."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -10,7 +8,7 @@ import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.readers import readers
-from tests.sql.ingest import put, put_all, rows, search, searched_corpus, value, work
+from tests.sql.ingest import index_all, put, rows, search, searched_corpus, value, work
 
 PAGES = {
     "cost": "新しい仕組みの導入により、運用コスト削減率は三割に達した。",
@@ -74,8 +72,7 @@ def test_relationships_are_ranked_by_the_sentences_that_state_them(module_db: Da
         "東京タワーは内藤多仲が設計した電波塔である。金閣寺は足利義満が京都に建てた寺院である。"
         "富士山は静岡県と山梨県にまたがる活火山である。"
     )
-    put_all(module_db, name, {"all": text})
-    work(module_db)
+    index_all(module_db, name, {"all": text})
     sql = "SELECT description, score FROM graphrag.search_relationships(%s, %s, 20)"
     records = rows(module_db, sql, "足利義満が建てた寺院", name)
     assert "足利義満" in records[0][0]
@@ -86,8 +83,7 @@ def test_relationships_are_ranked_by_the_sentences_that_state_them(module_db: Da
 def test_sentences_of_one_window_differ_with_vectors_too(module_db: Database) -> None:
     name = searched_corpus(module_db, language="en")
     text = "Alan Turing met Joan Clarke in Cambridge. Grace Hopper wrote a fast compiler at Harvard."
-    put_all(module_db, name, {"all": text})
-    work(module_db)
+    index_all(module_db, name, {"all": text})
     sql = "SELECT description, score FROM graphrag.search_relationships(%s, %s, 20)"
     records = rows(module_db, sql, "Who wrote the compiler?", name)
     assert "compiler" in records[0][0] and records[0][1] > records[-1][1] and "Cambridge" in records[-1][0]

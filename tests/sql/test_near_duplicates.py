@@ -1,7 +1,5 @@
 """Of near-duplicate documents the first ranks hold one, in every mode, and `explain` names the others."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

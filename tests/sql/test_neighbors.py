@@ -1,7 +1,5 @@
 """graphrag.neighbors walks the relationships breadth first."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg
@@ -60,12 +58,6 @@ def test_an_unknown_entity_has_no_neighbours(chain: Any, name: str) -> None:
 def test_hops_out_of_range_are_refused(chain: Any, hops: int) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
         neighbors(chain, "Ada", hops)
-    assert caught.value.diag.message_hint
-
-
-def test_an_unknown_corpus_is_an_error_with_a_hint(chain: Any) -> None:
-    with pytest.raises(psycopg.errors.UndefinedObject) as caught:
-        chain.execute("SELECT * FROM graphrag.neighbors('Ada', 'nope')")
     assert caught.value.diag.message_hint
 
 

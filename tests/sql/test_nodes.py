@@ -1,7 +1,5 @@
 """The catalogue: which node has a corpus, who may say so, who is told, and what a node's url may be."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

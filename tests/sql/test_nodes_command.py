@@ -1,7 +1,5 @@
 """pg-graphrag nodes, nodes sync and rebalance: what the nodes say of themselves, one catalogue for all, and proposals."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Each column that holds numbers of rows is known to the copy of a corpus: another database has other numbers."""
 
-from __future__ import annotations
-
 from pg_graphrag.beside.process.corpus_copy.row_numbers import domain_of, holds_many
 from pg_graphrag.beside.process.routines import dumped
 

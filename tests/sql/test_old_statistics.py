@@ -1,7 +1,5 @@
 """What statements read grows with the data, not with its square, where statistics and plans are from before the data came."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

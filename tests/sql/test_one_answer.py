@@ -5,8 +5,6 @@ hides nothing; on both sides of every threshold that chooses an algorithm. Sessi
 past it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise

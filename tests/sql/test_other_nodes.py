@@ -1,7 +1,5 @@
 """search() of corpora of other nodes: the rows and scores that the node gives, alone and merged; what is said when it fails."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

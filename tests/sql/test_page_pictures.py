@@ -1,7 +1,5 @@
 """Pictures that show a whole page, as of a scan: what the text says on it is cited with its picture."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """An answer of more rows begins with the answer of fewer, and has as many as match; pages make up the whole."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

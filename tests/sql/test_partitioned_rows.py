@@ -1,7 +1,5 @@
 """Rows of partitioned tables are entities and relationships, whichever table is written, and after dump and restore."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.runtime import beside

@@ -1,7 +1,5 @@
 """Mode path: MiniRAG's paths with BM25 weighting; the paper's case studies, on recorded extraction, name the edge that won."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator, Sequence
@@ -14,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint, Recorded
 from tests.runtime.cluster import Database
-from tests.sql.ingest import keys, put, put_all, refused, search, searched_corpus, work
+from tests.sql.ingest import index_all, keys, put, put_all, refused, search, searched_corpus, work
 from tests.sql.llm import provider
 
 WEIGHTINGS = ("vector", "bm25_edges", "bm25_chunks")
@@ -123,8 +121,7 @@ def test_a_path_from_or_to_who_is_in_every_document_is_no_reason_where_there_is_
     }
     letters["party"] = "Max Weber wrote to Gil Hart about the Poetry Evening. The Poetry Evening is in the Red Cellar."
     letters["rain"] = "Max Weber was in the Red Cellar on May 2. It rained."
-    put_all(module_db, name, letters)
-    work(module_db)
+    index_all(module_db, name, letters)
     question = "What did Max Weber do in the Red Cellar at the Poetry Evening?"
     paths = {
         row["source_key"]: row["explain"]["path"]["path"]
@@ -254,8 +251,7 @@ def test_the_last_chunk_of_a_hub_is_found_as_the_first_is(module_db: Database) -
     name = searched_corpus(module_db, communities=False)
     notes = {f"{number:03}": f"Li Hua wrote note {number}. The weather stayed fine." for number in range(220)}
     window = "Li Hua measures the window: 80 by 120 centimetres."
-    put_all(module_db, name, notes | {"000": window, "999": window.replace("window", "doorway")})
-    work(module_db)
+    index_all(module_db, name, notes | {"000": window, "999": window.replace("window", "doorway")})
     for thing, key in (("window", "000"), ("doorway", "999")):
         result = asked(module_db, f"What are the dimensions of the {thing} that Li Hua measures?", name, fuse="none")
         first = result[0]

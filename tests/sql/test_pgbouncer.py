@@ -1,7 +1,5 @@
 """The client behind pgbouncer in transaction mode, where the next statement may be another session's."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Pictures change beside documents: without deadlocks, copied once, within bounds, and mended."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

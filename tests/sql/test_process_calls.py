@@ -1,7 +1,5 @@
 """Calls of a process beside a plain database: with asyncio, one after another, from many connections; what it remembers."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """What a process gets from its database: one snapshot for a search, and values of the types that PL/Python gives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, LiteralString
 

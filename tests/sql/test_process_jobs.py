@@ -1,7 +1,5 @@
 """CALL graphrag.process_jobs(): what is due is done, once, batch by batch, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from tests.sql.ingest import (
     corpus_id,
     delete,
     expected,
+    index_all,
     jobs,
     keys,
     long_text,
@@ -249,9 +248,7 @@ def test_drop_corpus_during_the_slow_part_leaves_nothing_and_is_no_error(module_
 
 
 def test_drop_corpus_and_a_worker_that_writes_do_not_deadlock(module_db: Database) -> None:
-    name = new_corpus(module_db)
-    put_all(module_db, name, STORIES)
-    work(module_db)
+    name = index_all(module_db, new_corpus(module_db), STORIES)
     put(module_db, name, "new", STORIES["ada"] + " Again.")
     number = corpus_id(module_db, name)
     with psycopg.connect(module_db.url) as holder:
@@ -357,8 +354,7 @@ def test_an_update_that_is_rolled_back_while_a_worker_runs_loses_no_document(
 
 
 def test_the_old_version_is_served_until_the_new_one_is_in(module_db: Database, corpus: str) -> None:
-    put(module_db, corpus, "a", STORIES["ada"])
-    work(module_db)
+    index_all(module_db, corpus, {"a": STORIES["ada"]})
     put(module_db, corpus, "a", "Grace Hopper sailed to Okinawa.")
     assert [row["content"] for row in search(module_db, "Ada Lovelace", corpus, "bm25")] == [STORIES["ada"]]
     work(module_db)
@@ -370,8 +366,7 @@ def test_the_old_version_is_served_until_the_new_one_is_in(module_db: Database, 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_delete_hides_evidence_at_commit_before_a_worker_ran(module_db: Database, corpus: str, mode: str) -> None:
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    index_all(module_db, corpus, STORIES)
     assert "ada" in keys(search(module_db, "Ada Lovelace and the Analytical Engine", corpus, mode))
     delete(module_db, corpus, "ada")
     results = keys(search(module_db, "Ada Lovelace and the Analytical Engine", corpus, mode))
@@ -380,8 +375,7 @@ def test_delete_hides_evidence_at_commit_before_a_worker_ran(module_db: Database
 
 
 def test_truncate_removes_everything_derived(module_db: Database, db: Database) -> None:
-    put_all(db, "default", STORIES)
-    work(db)
+    index_all(db, "default", STORIES)
     db.execute("TRUNCATE graphrag.documents")
     assert search(db, "Ada Lovelace", "default") == []
     work(db)
@@ -391,13 +385,11 @@ def test_truncate_removes_everything_derived(module_db: Database, db: Database) 
 
 
 def test_truncate_from_an_old_snapshot_removes_what_was_indexed_after_it(db: Database) -> None:
-    put(db, "default", "a", STORIES["ada"])
-    work(db)
+    index_all(db, "default", {"a": STORIES["ada"]})
     with psycopg.connect(db.url) as old:
         old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         old.execute("SELECT 1 FROM graphrag.corpora")
-        put(db, "default", "b", STORIES["enigma"])
-        work(db)
+        index_all(db, "default", {"b": STORIES["enigma"]})
         put(db, "default", "c", STORIES["hopper"])
         old.execute("TRUNCATE graphrag.documents")
     assert rows(db, "SELECT * FROM graphrag.check('default')") == []
@@ -410,8 +402,7 @@ def test_truncate_from_an_old_snapshot_removes_what_was_indexed_after_it(db: Dat
 def test_an_upsert_of_unchanged_content_queues_nothing_and_writes_no_derived_row(
     module_db: Database, corpus: str
 ) -> None:
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    index_all(module_db, corpus, STORIES)
     number = corpus_id(module_db, corpus)
     ids = rows(module_db, "SELECT id, xmin::text FROM graphrag.chunks WHERE corpus_id = %s ORDER BY id", number)
     put_all(module_db, corpus, STORIES)
@@ -421,8 +412,7 @@ def test_an_upsert_of_unchanged_content_queues_nothing_and_writes_no_derived_row
 
 
 def test_metadata_alone_is_no_work_and_counts_at_once(module_db: Database, corpus: str) -> None:
-    put(module_db, corpus, "a", STORIES["ada"])
-    work(module_db)
+    index_all(module_db, corpus, {"a": STORIES["ada"]})
     put(module_db, corpus, "a", STORIES["ada"], metadata={"seen": True})
     assert jobs(module_db, corpus) == []
     assert keys(search(module_db, "Ada", corpus, "bm25", filter={"seen": True})) == ["a"]

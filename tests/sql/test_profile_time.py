@@ -1,7 +1,5 @@
 """The option profile_time: where the time of a search went, by step, and nothing else of it is another."""
 
-from __future__ import annotations
-
 import re
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,7 +11,7 @@ from pg_graphrag.beside.client import tracing
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql import asking
-from tests.sql.ingest import STORIES, new_corpus, put_all, rows, value, work
+from tests.sql.ingest import STORIES, index_all, new_corpus, rows, value
 
 REPLY = asking.lines
 QUESTION = "Which notes did Ada Lovelace write on the Analytical Engine?"
@@ -32,10 +30,7 @@ STEPS = {
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db, communities=True)
-    put_all(module_db, name, STORIES)
-    work(module_db)
-    return name
+    return index_all(module_db, new_corpus(module_db, communities=True), STORIES)
 
 
 def sum_of_steps(profile: dict[str, float]) -> float:

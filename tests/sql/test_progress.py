@@ -1,11 +1,9 @@
 """The views progress and failed_jobs say how far indexing is."""
 
-from __future__ import annotations
-
 import psycopg
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, delete, put, put_all, rows, searched_corpus, value, work
+from tests.sql.ingest import STORIES, delete, index_all, put, put_all, rows, searched_corpus, value, work
 
 COUNTS = "SELECT documents, indexed, pending, failed, jobs, leased FROM graphrag.progress WHERE corpus = %s"
 
@@ -26,9 +24,7 @@ def test_progress_counts_documents_and_jobs_as_they_go(module_db: Database) -> N
 
 
 def test_progress_counts_what_was_made(module_db: Database) -> None:
-    name = searched_corpus(module_db)
-    put_all(module_db, name, STORIES)
-    work(module_db)
+    name = index_all(module_db, searched_corpus(module_db), STORIES)
     counted = rows(module_db, "SELECT chunks, entities, relationships FROM graphrag.progress WHERE corpus = %s", name)
     tables = rows(
         module_db,
@@ -78,9 +74,7 @@ def test_writers_of_one_corpus_do_not_wait_for_each_other_to_be_counted(module_d
 
 
 def test_counts_follow_a_rollback_and_a_truncate(db: Database) -> None:
-    name = searched_corpus(db)
-    put_all(db, name, STORIES)
-    work(db)
+    name = index_all(db, searched_corpus(db), STORIES)
     with db.transaction(force_rollback=True):
         delete(db, name, "ada")
         assert rows(db, COUNTS, name)[0][:2] == (4, 4)
@@ -99,9 +93,7 @@ def test_counts_follow_a_rollback_and_a_truncate(db: Database) -> None:
 
 
 def test_changes_that_no_worker_looks_at_leave_no_rows(db: Database) -> None:
-    name = searched_corpus(db)
-    put_all(db, name, STORIES)
-    work(db)
+    index_all(db, searched_corpus(db), STORIES)
     count_rows = rows(db, "SELECT count(*) FROM graphrag._document_counts")
     for _ in range(3):
         db.execute("UPDATE graphrag.documents SET metadata = metadata")
@@ -109,9 +101,7 @@ def test_changes_that_no_worker_looks_at_leave_no_rows(db: Database) -> None:
 
 
 def test_repair_counts_what_came_past_the_triggers(db: Database) -> None:
-    name = searched_corpus(db)
-    put_all(db, name, STORIES)
-    work(db)
+    name = index_all(db, searched_corpus(db), STORIES)
     with db.transaction():
         db.execute("ALTER TABLE graphrag.documents DISABLE TRIGGER USER")
         db.execute("DELETE FROM graphrag.documents WHERE source_key = 'ada'")

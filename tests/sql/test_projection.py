@@ -1,7 +1,5 @@
 """The AGE projection equals the tables, whatever happened to them."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

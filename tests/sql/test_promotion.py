@@ -1,7 +1,5 @@
 """A standby that is promoted while sessions and a worker are open on it: they go on, and nothing that was half done is left."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -17,11 +15,11 @@ from tests.sql.ingest import (
     STORIES,
     canonical,
     expected,
+    index_all,
     keys,
     long_text,
     new_corpus,
     put,
-    put_all,
     refused,
     rows,
     search,
@@ -54,9 +52,7 @@ def test_sessions_and_workers_of_a_standby_go_on_when_it_is_promoted(
     try:
         with psycopg.connect(primary.create_database("app"), autocommit=True) as source:
             source.execute("CREATE EXTENSION pg_graphrag CASCADE")
-            corpus = new_corpus(source)
-            put_all(source, corpus, STORIES)
-            work(source)
+            corpus = index_all(source, new_corpus(source), STORIES)
             standby = Cluster(runtime, primary=primary)
             url = standby.url("app")
             with psycopg.connect(url, autocommit=True) as replica:

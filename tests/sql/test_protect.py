@@ -1,13 +1,11 @@
 """graphrag.protect(): who may not see a document does not see what was made of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import Connection, corpus_id, keys, new_corpus, put, refused, rows, search, value, work
+from tests.sql.ingest import Connection, corpus_id, index_all, keys, new_corpus, put, refused, rows, search, value, work
 
 OPEN = "Ada Lovelace met Charles Babbage. Ada Lovelace admired Charles Babbage in London."
 SECRET = "Ada Lovelace hid the Enigma machine. The Enigma machine came from Bletchley Park."
@@ -137,9 +135,7 @@ def test_another_reader_sees_the_other_document(protected: str, reader: Database
 
 # The last in this database: it deletes.
 def test_other_corpora_and_who_writes_are_not_concerned(protected: str, module_db: Database, reader: Database) -> None:
-    other = new_corpus(module_db)
-    put(module_db, other, "plain", SECRET)
-    work(module_db)
+    other = index_all(module_db, new_corpus(module_db), {"plain": SECRET})
     assert keys(search(reader, "Enigma", other)) == ["plain"]
     module_db.execute("CREATE ROLE protect_app IN ROLE graphrag_reader")
     module_db.execute("GRANT INSERT, UPDATE, DELETE ON graphrag.documents TO protect_app")

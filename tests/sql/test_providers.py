@@ -1,7 +1,5 @@
 """Providers: who may set them, what they refuse, and that a key is read, sent, and found nowhere else."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Any

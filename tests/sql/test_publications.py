@@ -1,10 +1,8 @@
 """A publication of all tables forbids UPDATE and DELETE of those without a replica identity: no document is blamed for it."""
 
-from __future__ import annotations
-
 from tests.runtime.cluster import Database
 from tests.sql.extracting import hurry
-from tests.sql.ingest import STORIES, canonical, delete, expected, new_corpus, put, put_all, rows, value, work
+from tests.sql.ingest import STORIES, canonical, delete, expected, index_all, new_corpus, put, rows, value
 
 FAILED = "SELECT count(*) FROM graphrag.jobs WHERE state = 'failed' OR errors > 0"
 
@@ -12,9 +10,7 @@ FAILED = "SELECT count(*) FROM graphrag.jobs WHERE state = 'failed' OR errors > 
 def test_a_publication_of_all_tables_fails_no_document_and_work_goes_on_when_it_is_gone(fresh_db: Database) -> None:
     db = fresh_db
     undisturbed = expected(db, {**STORIES, "ada": "Ada Lovelace moved to Vienna.", "zuse": "Konrad Zuse built the Z3."})
-    corpus = new_corpus(db)
-    put_all(db, corpus, {**STORIES, "gone": "Nobody stayed in Oslo."})
-    work(db)
+    corpus = index_all(db, new_corpus(db), {**STORIES, "gone": "Nobody stayed in Oslo."})
     db.execute("CREATE PUBLICATION everything FOR ALL TABLES")
     put(db, corpus, "ada", "Ada Lovelace moved to Vienna.")
     put(db, corpus, "zuse", "Konrad Zuse built the Z3.")

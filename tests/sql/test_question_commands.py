@@ -1,7 +1,5 @@
 """make-questions and answer-questions against a corpus; what they make, evaluate and judge take."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """./quickstart from nothing, killed in the middle, run again, and once more when all is done."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

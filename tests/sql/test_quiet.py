@@ -1,13 +1,11 @@
 """Errors are what users read: no traceback of Python, no class of PL/Python, and of a refusal which grant is missing."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 
 from tests.runtime.cluster import Database
 from tests.security.readers import acting_as, readers
-from tests.sql.ingest import STORIES, put_all, refused, rows, searched_corpus, work
+from tests.sql.ingest import STORIES, index_all, refused, rows, searched_corpus
 
 # A value that no function of the schema takes: of every type that they have.
 _BAD = {
@@ -87,9 +85,7 @@ def test_a_defect_shows_where_it_is(db: Database) -> None:
 
 
 def test_a_refusal_names_the_missing_grant(db: Database) -> None:
-    corpus = searched_corpus(db)
-    put_all(db, corpus, STORIES)
-    work(db)
+    corpus = index_all(db, searched_corpus(db), STORIES)
     db.execute("CREATE SCHEMA app; CREATE TABLE app.my_docs (id bigint)")
     with readers(db, 1) as (reader,), acting_as(db, reader):
         sql = "SELECT graphrag.search('x', %s, filter => '{\"$relation\": \"app.my_docs\"}')"

@@ -3,8 +3,6 @@
 Its words differ from machine to machine. Exact cases are those of the scripted endpoint.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 import time

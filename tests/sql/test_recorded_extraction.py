@@ -1,7 +1,5 @@
 """Recorded output of real models through the very path that a model's takes: LiHua-World's extraction, MuSiQue's OpenIE."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

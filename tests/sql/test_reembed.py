@@ -1,7 +1,5 @@
 """Another embedding model for a corpus with data: the old vectors serve until the new are complete, whatever happens."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -22,6 +20,7 @@ from tests.sql.ingest import (
     compare_at_most,
     corpus_id,
     delete,
+    index_all,
     keys,
     put,
     put_all,
@@ -136,9 +135,7 @@ def test_from_local_to_an_endpoint_and_back_as_if_made_there(module_db: Database
 
 def test_old_vectors_serve_until_the_new_are_complete(module_db: Database, endpoint: Endpoint) -> None:
     name = provider(module_db, endpoint)
-    corpus = embedded(module_db, name)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, name), STORIES)
     assert reembedded(module_db, corpus) is None
     reembed(module_db, corpus, at(name, 32, "other"))
     assert reembedded(module_db, corpus) == 0
@@ -162,9 +159,7 @@ def test_old_vectors_serve_until_the_new_are_complete(module_db: Database, endpo
 
 def test_what_is_written_meanwhile_has_its_vectors(module_db: Database, endpoint: Endpoint) -> None:
     name = provider(module_db, endpoint)
-    corpus = embedded(module_db, name)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, name), STORIES)
     reembed(module_db, corpus, at(name, 32))
     work(module_db, 1)
     put(module_db, corpus, "new", "Lord Byron wrote to Mary Shelley in Geneva.")
@@ -188,9 +183,7 @@ def test_a_document_that_a_worker_has_at_the_swap_is_embedded_by_the_new_model(
     module_db: Database, endpoint: Endpoint
 ) -> None:
     name = provider(module_db, endpoint)
-    corpus = embedded(module_db, name)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, name), STORIES)
     with Endpoint() as other:
         # The worker embeds by the old model; meanwhile the change is decided, done, and over.
         endpoint.pause()
@@ -219,15 +212,13 @@ def test_a_worker_writes_new_documents_into_both_spaces(module_db: Database, end
     work(module_db)
     reembed(module_db, corpus, at(name))
     module_db.execute("UPDATE graphrag.jobs SET next_attempt_at = 'infinity' WHERE kind = 'reembed'")
-    put_all(module_db, corpus, {"ada": STORIES["ada"]})
-    work(module_db)
+    index_all(module_db, corpus, {"ada": STORIES["ada"]})
     counts = "SELECT count(*) FROM graphrag.{}_vectors v JOIN graphrag.embedding_spaces s ON s.id = v.space_id"
     of_corpus = " WHERE s.corpus_id = %s AND s.state = 'building'"
     for kind, count in {"window": 1, "entity": 0, "entity_mention": 2, "relationship_mention": 1}.items():
         assert value(module_db, counts.format(kind) + of_corpus, corpus_id(module_db, corpus)) == count, kind
     endpoint.reply(json.dumps({"entities": [{"name": "Mary Shelley", "type": "person", "description": "Wrote."}]}))
-    put_all(module_db, corpus, {"new": "Mary Shelley wrote in Geneva."})
-    work(module_db)
+    index_all(module_db, corpus, {"new": "Mary Shelley wrote in Geneva."})
     assert value(module_db, counts.format("entity") + of_corpus, corpus_id(module_db, corpus)) == 1
     delete(module_db, corpus, "new")
     work(module_db)
@@ -240,9 +231,7 @@ def test_a_worker_writes_new_documents_into_both_spaces(module_db: Database, end
 def test_an_endpoint_that_fails_holds_up_neither_search_nor_documents_and_heals(
     module_db: Database, endpoint: Endpoint, kind: str
 ) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), STORIES)
     before = search(module_db, QUESTION, corpus)
     name = provider(module_db, endpoint)
     endpoint.misbehave(kind, None, dimensions=32)
@@ -258,8 +247,7 @@ def test_an_endpoint_that_fails_holds_up_neither_search_nor_documents_and_heals(
     )
     assert [job[:2] for job in messages] == [("reembed", "pending" if kind == "server_error" else "failed")]
     assert name in messages[0][2]
-    put(module_db, corpus, "new", "Lord Byron wrote to Mary Shelley in Geneva.")
-    work(module_db)
+    index_all(module_db, corpus, {"new": "Lord Byron wrote to Mary Shelley in Geneva."})
     assert statuses(module_db, corpus)["new"] == "indexed"
     assert keys(search(module_db, "Mary Shelley in Geneva", corpus))[0] == "new"
     endpoint.behave()
@@ -273,9 +261,7 @@ def test_another_model_replaces_an_unfinished_change_and_the_current_one_cancels
     module_db: Database, endpoint: Endpoint
 ) -> None:
     name = provider(module_db, endpoint)
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), STORIES)
     before = vectors(module_db, corpus)
     reembed(module_db, corpus, at(name, 16))
     work(module_db, 1)
@@ -300,9 +286,7 @@ def test_another_model_replaces_an_unfinished_change_and_the_current_one_cancels
 
 
 def test_a_search_that_began_before_the_swap_ends_with_the_old_vectors(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), STORIES)
     with psycopg.connect(module_db.url) as reader:
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         before = search(reader, QUESTION, corpus, "naive")
@@ -318,9 +302,7 @@ def test_a_search_that_began_before_the_swap_ends_with_the_old_vectors(module_db
 
 
 def test_the_vector_index_is_there_at_the_swap(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), STORIES)
     reembed(module_db, corpus, at(provider(module_db, endpoint)))
     (building,) = rows(module_db, "SELECT max(id) FROM graphrag.embedding_spaces")[0]
     # As many vectors as pay for an index.
@@ -375,9 +357,7 @@ def test_a_worker_killed_amid_it_is_followed_by_one_that_goes_on(
 
 def test_two_workers_and_a_queue_that_does_not_end_come_to_a_swap(module_db: Database, endpoint: Endpoint) -> None:
     name = provider(module_db, endpoint)
-    corpus = embedded(module_db, name)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, name), STORIES)
     reembed(module_db, corpus, at(name, 32))
     number = 0
 
@@ -411,9 +391,7 @@ def test_without_vectors_the_option_changes_at_once(module_db: Database, endpoin
 
 
 def test_other_options_change_while_it_is_under_way(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), STORIES)
     reembed(module_db, corpus, at(provider(module_db, endpoint)))
     work(module_db, 1)
     module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, Jsonb({"query_log": True})])
@@ -427,9 +405,7 @@ def test_other_options_change_while_it_is_under_way(module_db: Database, endpoin
 
 
 def test_a_corpus_is_dropped_with_both_spaces(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), STORIES)
     reembed(module_db, corpus, at(provider(module_db, endpoint)))
     work(module_db, 1)
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [corpus])
@@ -438,9 +414,7 @@ def test_a_corpus_is_dropped_with_both_spaces(module_db: Database, endpoint: End
 
 
 def test_what_cannot_be_is_refused(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, {"ada": STORIES["ada"]})
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), {"ada": STORIES["ada"]})
     call = "SELECT graphrag.reembed(%s, %s)"
     assert refused(module_db, call, "nowhere", Jsonb(LOCAL)).sqlstate == "42704"
     assert refused(module_db, call, corpus, Jsonb(at("nobody"))).sqlstate == "42704"
@@ -452,9 +426,7 @@ def test_what_cannot_be_is_refused(module_db: Database, endpoint: Endpoint) -> N
 
 
 def test_repair_goes_on_with_what_a_dump_left_unfinished(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), STORIES)
     name = provider(module_db, endpoint)
     reembed(module_db, corpus, at(name))
     module_db.execute("DELETE FROM graphrag.jobs")  # which are not dumped

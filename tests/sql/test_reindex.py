@@ -1,7 +1,5 @@
 """graphrag.reindex() makes a torn index anew, and keeps all that is no index."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """min_relevance: how likely a row has something of the answer, which the row and the query alone decide."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ from tests.endpoint import Endpoint
 from tests.runtime import beside
 from tests.runtime.cluster import Database
 from tests.security.readers import acting_as, readers
-from tests.sql.ingest import STORIES, Connection, put_all, refused, search, searched_corpus, value, work
+from tests.sql.ingest import STORIES, Connection, index_all, put_all, refused, search, searched_corpus, value, work
 from tests.sql.llm import provider
 from tests.sql.test_one_answer import COMMUNITY_MODES
 
@@ -24,10 +22,7 @@ STRANGE = "What does the fox eat in the winter of the steppe?"
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = searched_corpus(module_db, communities=True)
-    put_all(module_db, name, STORIES)
-    work(module_db)
-    return name
+    return index_all(module_db, searched_corpus(module_db, communities=True), STORIES)
 
 
 def relevances(

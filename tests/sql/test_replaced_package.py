@@ -1,7 +1,5 @@
 """Sessions whose copy of the Python package is gone: the second installation after they began removes it."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

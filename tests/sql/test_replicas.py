@@ -1,7 +1,5 @@
 """Searches of a client go to replicas within a bound of their lag, and fall back; on both hosts."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Attached tables follow what replication applies: each row once, and what is wrong with one stops nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Documents that replication applies are indexed by workers; what comes past all triggers, after graphrag.repair()."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import psycopg
@@ -15,6 +13,7 @@ from tests.sql.ingest import (
     corpus_id,
     delete,
     expected,
+    index_all,
     jobs,
     new_corpus,
     put,
@@ -171,9 +170,7 @@ def test_repair_has_the_trigger_of_replicated_documents_fire_there_alone(fresh_d
 
 
 def test_repair_finds_content_that_was_changed_without_its_hash(db: Database) -> None:
-    corpus = new_corpus(db)
-    put_all(db, corpus, STORIES)
-    work(db)
+    corpus = index_all(db, new_corpus(db), STORIES)
     changed = STORIES | {"ada": "Ada Lovelace moved to Vienna."}
     with psycopg.connect(db.url, autocommit=True) as silent:
         silent.execute("BEGIN; ALTER TABLE graphrag.documents DISABLE TRIGGER documents_applied")
@@ -213,9 +210,7 @@ def test_repair_finds_rows_that_came_to_or_left_an_attached_table_past_its_trigg
 
 
 def test_repair_tries_again_what_had_failed_and_lost_its_dead_letter(db: Database) -> None:
-    corpus = new_corpus(db)
-    put_all(db, corpus, STORIES)
-    work(db)
+    corpus = index_all(db, new_corpus(db), STORIES)
     put(db, corpus, "bad", "Ada Lovelace failed.")
     db.execute("DELETE FROM graphrag.jobs")
     db.execute("UPDATE graphrag.documents SET status = 'failed', error = 'x' WHERE source_key = 'bad'")

@@ -1,7 +1,5 @@
 """Reports of communities: put together without a model, or written by one; touched only where their input changed; found."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any
@@ -11,7 +9,7 @@ import pytest
 from tests.endpoint import Endpoint, Request
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, delete, jobs, new_corpus, put, put_all, rows, value, work
+from tests.sql.ingest import STORIES, delete, index_all, jobs, new_corpus, rows, value, work
 from tests.sql.llm import provider
 from tests.sql.test_communities import ring_graph
 from tests.sql.themes import SEA
@@ -50,10 +48,7 @@ def reply(messages: Messages) -> str:
 
 @pytest.fixture(scope="module")
 def stories(module_db: Database) -> str:
-    corpus = new_corpus(module_db, communities=True)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
-    return corpus
+    return index_all(module_db, new_corpus(module_db, communities=True), STORIES)
 
 
 def test_without_a_model_a_report_is_put_together_and_cites_what_exists(module_db: Database, stories: str) -> None:
@@ -111,15 +106,11 @@ def test_the_graph_and_the_overview_have_the_titles(module_db: Database, stories
 
 
 def test_a_change_elsewhere_leaves_a_report_alone(db: Database) -> None:
-    corpus = new_corpus(db, communities=True)
-    put_all(db, corpus, STORIES)
-    put(db, corpus, "sea", SEA["nemo"])
-    work(db)
+    corpus = index_all(db, new_corpus(db, communities=True), STORIES | {"sea": SEA["nemo"]})
     before = {report["community_id"]: report for report in reports(db, corpus)}
     sea = [report for report in before.values() if "Nemo" in report["content"]]
     assert len(sea) == 1
-    put(db, corpus, "ned", SEA["land"])
-    work(db)
+    index_all(db, corpus, {"ned": SEA["land"]})
     after = {report["community_id"]: report for report in reports(db, corpus)}
     assert [id_ for id_ in after if before.get(id_) != after[id_]] == [sea[0]["community_id"]]
     assert "Ned Land" in after[sea[0]["community_id"]]["content"]
@@ -238,10 +229,7 @@ def test_search_finds_the_report_on_what_is_asked(module_db: Database, stories: 
 
 
 def test_reports_are_closed_to_who_sees_some_documents(db: Database) -> None:
-    corpus = new_corpus(db, communities=True)
-    put_all(db, corpus, STORIES)
-    put(db, corpus, "sea", SEA["nemo"])
-    work(db)
+    corpus = index_all(db, new_corpus(db, communities=True), STORIES | {"sea": SEA["nemo"]})
     db.execute("ALTER TABLE graphrag.documents ENABLE ROW LEVEL SECURITY")
     db.execute("CREATE POLICY sea ON graphrag.documents FOR SELECT USING (source_key = 'sea')")
     db.execute("SET ROLE graphrag_reader")

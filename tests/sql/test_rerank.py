@@ -1,7 +1,5 @@
 """The option `rerank`: every mode's rows re-scored by a cross-encoder; without one, or when it fails, a clear error."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +10,7 @@ from tests.endpoint import Endpoint
 from tests.endpoint.embedder import embed_one
 from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader
-from tests.sql.ingest import STORIES, put_all, refused, rows, search, searched_corpus, value, work
+from tests.sql.ingest import STORIES, index_all, refused, rows, search, searched_corpus, value
 from tests.sql.llm import provider
 
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr")
@@ -28,10 +26,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = searched_corpus(module_db)
-    put_all(module_db, name, STORIES)
-    work(module_db)
-    return name
+    return index_all(module_db, searched_corpus(module_db), STORIES)
 
 
 def served(db: Database, corpus: str, endpoint: Endpoint, **options: Any) -> None:

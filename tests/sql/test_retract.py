@@ -1,7 +1,5 @@
 """retract(): a retracted document is a row with a reason, and nothing that anybody finds."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -19,9 +17,9 @@ from tests.sql.ingest import (
     Connection,
     canonical,
     delete,
+    index_all,
     jobs,
     new_corpus,
-    put,
     put_all,
     refused,
     rows,
@@ -150,10 +148,8 @@ def test_the_order_of_what_happens_changes_nothing(module_db: Database) -> None:
     work(module_db)
     retract(module_db, late, "ada", moment)
     work(module_db)
-    put(module_db, late, "turing", "Something else.")
-    work(module_db)
-    put(module_db, late, "turing", STORIES["turing"])
-    work(module_db)
+    index_all(module_db, late, {"turing": "Something else."})
+    index_all(module_db, late, {"turing": STORIES["turing"]})
     assert fingerprint(module_db, late) == fingerprint(module_db, early) == fingerprint(module_db, at_once)
     assert jobs(module_db, at_once) == []
 
@@ -162,8 +158,7 @@ def test_new_content_of_it_is_not_found_and_its_deletion_is_one(module_db: Datab
     corpus = stories(module_db)
     work(module_db)
     retract(module_db, corpus, "ada")
-    put(module_db, corpus, "ada", "Ada Lovelace wrote another thing on the Analytical Engine.")
-    work(module_db)
+    index_all(module_db, corpus, {"ada": "Ada Lovelace wrote another thing on the Analytical Engine."})
     assert statuses(module_db, corpus)["ada"] == "retracted"
     assert "ada" not in {row["source_key"] for row in search(module_db, QUERY, corpus)}
     delete(module_db, corpus, "ada")
@@ -190,8 +185,7 @@ def test_what_a_worker_has_at_hand_is_not_written(module_db: Database) -> None:
             return json.dumps({"entities": [{"name": "Ada Lovelace", "type": "person", "description": "A."}]})
 
         endpoint.reply(reply)
-        put(module_db, corpus, "ada", STORIES["ada"])
-        work(module_db)
+        index_all(module_db, corpus, {"ada": STORIES["ada"]})
         assert endpoint.requests
     assert value(module_db, "SELECT chunks FROM graphrag.progress WHERE corpus = %s", corpus) == 0
     assert statuses(module_db, corpus) == {"ada": "retracted"}
@@ -317,9 +311,7 @@ def test_the_graph_of_a_reader_of_a_part_says_nothing_of_a_retracted_document(mo
 
 
 def test_views_are_of_the_other_documents_before_a_worker_came(db: Database) -> None:
-    corpus = new_corpus(db)
-    put_all(db, corpus, STORIES)
-    work(db)
+    corpus = index_all(db, new_corpus(db), STORIES)
     views = (
         "SELECT entity_id, key, name, type, description, degree, mention_count, origin FROM graphrag.graph_nodes",
         "SELECT * FROM graphrag.graph_edges",

@@ -1,11 +1,9 @@
 """search_entities by a rough name: mistyped, initials, another script, an alias; and what must not be taken for one."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import new_corpus, put_all, rows, work
+from tests.sql.ingest import index_all, new_corpus, rows
 
 TEXTS = {
     "write": "Ada Lovelace visited the Charles Babbage Institute. The Charles Babbage Institute is in Minneapolis.",
@@ -17,10 +15,7 @@ SQL = "SELECT name, explain ->> 'because' FROM graphrag.search_entities(%s, %s, 
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = new_corpus(module_db)
-    put_all(module_db, name, TEXTS)
-    work(module_db)
-    return name
+    return index_all(module_db, new_corpus(module_db), TEXTS)
 
 
 @pytest.mark.parametrize(

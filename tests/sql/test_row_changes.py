@@ -1,7 +1,5 @@
 """What changes of rows and tables do to the graph where the text of a row says little of them."""
 
-from __future__ import annotations
-
 import pytest
 from psycopg import errors
 

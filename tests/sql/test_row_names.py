@@ -1,7 +1,5 @@
 """What documents call a row by its name, an alias, a code or its key is one entity with the row, for who sees the row."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

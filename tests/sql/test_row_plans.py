@@ -1,7 +1,5 @@
 """Rows are looked up by their keys, whatever statistics say of attached documents."""
 
-from __future__ import annotations
-
 from pg_graphrag.search.graph_view.row_references import _REFERENCES
 
 from tests.runtime.cluster import Database

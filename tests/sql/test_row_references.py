@@ -1,8 +1,6 @@
 """A session caches where rows lead and what they say: whatever changes of documents, attachments, rights or role, it answers as a
 new one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows in contexts: small tables of what the caller may SELECT, cited by table and key."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Walks of hybrid, ppr, path and lazy cross rows: a row and its names are one node, and what it leads to is read with it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

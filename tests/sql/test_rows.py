@@ -1,7 +1,5 @@
 """Rows of attached tables are entities, and their foreign keys relationships, in one graph with documents."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb

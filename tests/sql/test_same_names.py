@@ -1,13 +1,11 @@
 """What documents call by several names is one entity where a document says so; else it is suggested."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import canonical, put, put_all, rows, searched_corpus, work
+from tests.sql.ingest import canonical, index_all, rows, searched_corpus, work
 
 CHATS = {
     "a": "LiHua: Hey Adam! Can you meet me?\nAdamSmith: Hi Li Hua! You can come by.",
@@ -22,9 +20,7 @@ OTHERS = {
 
 @pytest.fixture
 def corpus(module_db: Database) -> Iterator[str]:
-    name = searched_corpus(module_db, language="en")
-    put_all(module_db, name, CHATS | OTHERS)
-    work(module_db)
+    name = index_all(module_db, searched_corpus(module_db, language="en"), CHATS | OTHERS)
     yield name
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
 
@@ -60,8 +56,7 @@ def test_a_merge_of_a_suggestion_is_undone(module_db: Database, corpus: str) -> 
 def test_the_order_of_chats_changes_nothing(module_db: Database, corpus: str) -> None:
     other = searched_corpus(module_db, language="en")
     for key in reversed([*CHATS, *OTHERS]):
-        put(module_db, other, key, (CHATS | OTHERS)[key])
-        work(module_db)
+        index_all(module_db, other, {key: (CHATS | OTHERS)[key]})
     assert nodes(module_db, other) == nodes(module_db, corpus)
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [other])
 

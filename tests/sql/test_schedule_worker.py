@@ -1,7 +1,5 @@
 """graphrag.schedule_worker: pg_cron runs workers, or the error says what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import psycopg

@@ -1,7 +1,5 @@
 """graphrag.search and its wrappers: every mode answers, says why, and refuses what it cannot do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +12,7 @@ from tests.sql.ingest import (
     STORIES,
     corpus_id,
     delete,
+    index_all,
     keys,
     put,
     put_all,
@@ -187,9 +186,7 @@ def test_a_corpus_without_documents_or_with_only_empty_ones_finds_nothing(
     module_db: Database, empty: str, mode: str
 ) -> None:
     assert search(module_db, QUESTION, empty, mode) == []
-    blank = searched_corpus(module_db)
-    put_all(module_db, blank, {"a": "", "b": " \n "})
-    work(module_db)
+    blank = index_all(module_db, searched_corpus(module_db), {"a": "", "b": " \n "})
     assert search(module_db, QUESTION, blank, mode) == []
 
 
@@ -215,8 +212,7 @@ def test_equal_scores_are_ordered_by_source_key_then_ordinal(module_db: Database
     name = searched_corpus(module_db, chunk_token_size=50, chunk_overlap=0)
     text = "The same words stand here again. " * 30
     for key in ("b", "C", "é", "a", "A"):
-        put(module_db, name, key, text)
-        work(module_db)
+        index_all(module_db, name, {key: text})
     in_place = {"near_duplicates": "in_place"}
     results = search(module_db, "same words", name, "bm25", top_k=1000, options=in_place)
     ordinals = dict(
@@ -341,12 +337,9 @@ def test_names_are_entities_whole_wherever_they_stand(module_db: Database, corpu
 
 
 def test_bm25_of_an_updated_and_packed_corpus_is_that_of_a_fresh_one(module_db: Database) -> None:
-    name = searched_corpus(module_db)
-    put_all(module_db, name, STORIES | {"x": "old text of London"})
-    work(module_db)
+    name = index_all(module_db, searched_corpus(module_db), STORIES | {"x": "old text of London"})
     module_db.execute("SELECT graphrag.optimize(%s)", [name])
-    put(module_db, name, "x", "new text of Vienna and London")
-    work(module_db)
+    index_all(module_db, name, {"x": "new text of Vienna and London"})
     delete(module_db, name, "hopper")
     work(module_db)
     fresh = searched_corpus(module_db)

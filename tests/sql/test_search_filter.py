@@ -1,7 +1,5 @@
 """Filters and row-level security: only what may be seen is returned, and never fewer rows than there are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -154,40 +152,6 @@ def test_under_row_level_security_a_reader_sees_all_visible_documents_and_no_oth
         results = keys(search(reader, QUERY, secured, mode, top_k=top_k))
         assert set(results) <= VISIBLE
         assert len(results) == min(top_k, RARE), mode
-
-
-def test_under_row_level_security_no_text_of_hidden_documents_is_shown(
-    secured: str, reader: psycopg.Connection[Any]
-) -> None:
-    shown = [
-        *rows(reader, "SELECT description FROM graphrag.search_entities('Ada Lovelace Vienna Oslo', %s, 50)", secured),
-        *rows(reader, "SELECT description FROM graphrag.search_relationships('letters of Ada', %s, 50)", secured),
-        *rows(reader, "SELECT graphrag.context(%s, %s)->>'prompt'", QUERY, secured),
-    ]
-    assert len(shown) > 3
-    letters = {f"Letter {n}:" for n in range(COUNT) for (text,) in shown if f"Letter {n}:" in text}
-    assert letters <= {f"Letter {int(key)}:" for key in VISIBLE}
-
-
-def test_under_row_level_security_entities_without_visible_mention_are_not_shown(
-    secured: str, reader: psycopg.Connection[Any]
-) -> None:
-    # The five visible letters go to five of the six places.
-    hidden = (set(PLACES) - {PLACES[n % 6] for n in range(COUNT - RARE, COUNT)}).pop()
-    matches = rows(reader, "SELECT name FROM graphrag.search_entities(%s, %s, 100)", hidden, secured)
-    assert matches
-    assert (hidden,) not in matches
-
-
-def test_under_row_level_security_a_reader_without_any_visible_document_gets_nothing(
-    module_db: Database, secured: str, reader: psycopg.Connection[Any]
-) -> None:
-    other = searched_corpus(module_db)
-    put(module_db, other, "hidden", "Ada Lovelace wrote to Vienna.", metadata={"rare": False})
-    work(module_db)
-    for mode in MODES:
-        assert search(reader, QUERY, other, mode) == []
-        assert search(module_db, QUERY, other, mode) != [], mode
 
 
 @pytest.mark.sample(2)

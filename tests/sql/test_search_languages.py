@@ -1,11 +1,9 @@
 """graphrag.search in other languages than English: words, products, codes and symbols are found as they are written."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import keys, put, put_all, rows, search, searched_corpus, work
+from tests.sql.ingest import index_all, keys, put, put_all, rows, search, searched_corpus, work
 
 ENGLISH = {"model": "all-MiniLM-L6-v2"}
 MODES = ("naive", "bm25", "local", "global", "hybrid", "mix", "path", "ppr")
@@ -35,8 +33,7 @@ def test_japanese_and_chinese_questions_are_answered(
     name = f"{wanted} corpus"
     if not rows(module_db, "SELECT FROM graphrag.corpora WHERE name = %s", name):
         module_db.execute("SELECT graphrag.create_corpus(%s)", [name])
-        put_all(module_db, name, texts)
-        work(module_db)
+        index_all(module_db, name, texts)
     results = search(module_db, query, name, mode)
     assert results
     assert results[0]["source_key"] == wanted
@@ -71,9 +68,7 @@ ASKED = {
 def test_names_products_and_numbers_are_found_in_japanese_and_chinese_however_they_are_written(
     module_db: Database, model: str
 ) -> None:
-    name = searched_corpus(module_db, embedding={"model": model})
-    put_all(module_db, name, PRODUCTS)
-    work(module_db)
+    name = index_all(module_db, searched_corpus(module_db, embedding={"model": model}), PRODUCTS)
     for mode in ("bm25", "hybrid"):
         results = {query: search(module_db, query, name, mode) for queries in ASKED.values() for query in queries}
         wanted = {query: key for key, queries in ASKED.items() for query in queries}
@@ -83,8 +78,7 @@ def test_names_products_and_numbers_are_found_in_japanese_and_chinese_however_th
         return
     # A code has no language: that the documents' is not the embedder's is enough.
     assert results["0x80070422"][0]["explain"]["dense"].startswith("left out: no document has words in a language")
-    put(module_db, name, "english", "Ada Lovelace wrote notes.")
-    work(module_db)
+    index_all(module_db, name, {"english": "Ada Lovelace wrote notes."})
     assert "windows" in search(module_db, "Who wrote notes?", name, "hybrid")[0]["explain"]
 
 
@@ -109,8 +103,7 @@ def test_the_only_document_with_the_words_of_a_query_comes_first_in_a_corpus_of_
 ) -> None:
     if not rows(module_db, "SELECT FROM graphrag.corpora WHERE name = 'mixed languages'"):
         module_db.execute("SELECT graphrag.create_corpus('mixed languages')")
-        put_all(module_db, "mixed languages", MIXED)
-        work(module_db)
+        index_all(module_db, "mixed languages", MIXED)
     results = search(module_db, query, "mixed languages", "hybrid")
     assert results[0]["source_key"] == wanted
     # By what it means, too.
@@ -133,16 +126,13 @@ WRITTEN = {
 def test_parts_of_words_without_an_analyser_and_symbols_are_found(module_db: Database, query: str, wanted: str) -> None:
     if not rows(module_db, "SELECT FROM graphrag.corpora WHERE name = 'written'"):
         module_db.execute("SELECT graphrag.create_corpus('written')")
-        put_all(module_db, "written", WRITTEN)
-        work(module_db)
+        index_all(module_db, "written", WRITTEN)
     assert keys(search(module_db, query, "written", "bm25")) == [wanted]
     assert keys(search(module_db, query, "written", "hybrid"))[0] == wanted
 
 
 def test_names_are_entities_whole_wherever_they_stand(module_db: Database) -> None:
-    name = searched_corpus(module_db)
-    put_all(module_db, name, JAPANESE | CHINESE)
-    work(module_db)
+    name = index_all(module_db, searched_corpus(module_db), JAPANESE | CHINESE)
     sql = "SELECT e.name FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id WHERE c.name = %s"
     records = {item for (item,) in rows(module_db, sql, name)}
     assert {"金閣寺", "内藤多仲", "東京タワー", "足利義満", "北京故宫", "秦始皇", "朱棣"} - records == set()
@@ -266,9 +256,7 @@ ASKED_CODES = {
 
 
 def test_a_code_is_found_by_each_part_that_people_type_and_a_name_of_stop_words_as_it_is(module_db: Database) -> None:
-    name = searched_corpus(module_db)
-    put_all(module_db, name, WRITTEN_CODES)
-    work(module_db)
+    name = index_all(module_db, searched_corpus(module_db), WRITTEN_CODES)
     found = {query: keys(search(module_db, query, name, "bm25"))[:1] for each in ASKED_CODES.values() for query in each}
     assert found == {query: [key] for key, queries in ASKED_CODES.items() for query in queries}
 
@@ -279,8 +267,7 @@ def test_names_of_stop_words_make_no_text_longer(module_db: Database) -> None:
         "plain": "The kettle whistles in Leeds.",
         "names": "Who? The kettle whistles in Leeds. What about you? IT!",
     }
-    put_all(module_db, name, texts)
-    work(module_db)
+    index_all(module_db, name, texts)
     lengths = "SELECT DISTINCT t.length FROM graphrag.bm25_tail t JOIN graphrag.corpora c ON c.id = t.corpus_id"
     assert rows(module_db, f"{lengths} WHERE c.name = %s AND t.kind = 'chunk'", name) == [(3,)]
     assert len({row["score"] for row in search(module_db, "kettle", name, "bm25")}) == 1
@@ -337,9 +324,7 @@ def test_marks_that_nobody_sees_hide_no_name_and_make_no_other_entity(module_db:
     assert found[0] == found[1]
     module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s AND source_key <> 'plain'", [name])
     work(module_db)
-    alone = searched_corpus(module_db, embedding=ENGLISH)
-    put(module_db, alone, "plain", plain)
-    work(module_db)
+    alone = index_all(module_db, searched_corpus(module_db, embedding=ENGLISH), {"plain": plain})
     of_corpus = "SELECT name, type, mention_count FROM graphrag.graph_nodes WHERE corpus = %s ORDER BY 1"
     assert rows(module_db, of_corpus, name) == rows(module_db, of_corpus, alone)
 

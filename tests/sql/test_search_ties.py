@@ -1,7 +1,5 @@
 """The order of ingestion does not show: exact ties are ordered by source key, then ordinal."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

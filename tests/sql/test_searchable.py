@@ -1,7 +1,5 @@
 """A text is searchable before a model has found its graph, and the outcome is the same whatever happens in between."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +13,7 @@ from tests.sql.ingest import (
     canonical,
     corpus_id,
     delete,
+    index_all,
     jobs,
     keys,
     put,
@@ -214,18 +213,14 @@ def fingerprint(db: Database, corpus: str) -> str:
 
 
 def whole_fingerprint(db: Database, endpoint: Endpoint) -> str:
-    corpus = extracted(db, endpoint, embedding=LOCAL)
-    put_all(db, corpus, STORIES)
-    work(db)
+    corpus = index_all(db, extracted(db, endpoint, embedding=LOCAL), STORIES)
     return fingerprint(db, corpus)
 
 
 def test_the_old_graph_goes_with_the_old_text_and_what_is_unchanged_keeps_its_own(
     module_db: Database, endpoint: Endpoint
 ) -> None:
-    corpus = extracted(module_db, endpoint)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, extracted(module_db, endpoint), STORIES)
     put(module_db, corpus, "hopper", "Alan Turing wrote to Ada Lovelace.")
     # Its text is the same: it keeps its graph until the new one is there.
     module_db.execute(
@@ -283,9 +278,7 @@ def test_without_an_endpoint_for_vectors_words_find_a_text(
     put_all(module_db, corpus, {key: text for key, text in STORIES.items() if key != "hopper"})
     work(module_db)
     endpoint.misbehave("server_error", None, when=lambda request: request.kind == "embeddings")
-    put(module_db, corpus, "hopper", STORIES["hopper"])
-    put(module_db, corpus, "ada", STORIES["ada"] + " She liked poetry.")
-    work(module_db)
+    index_all(module_db, corpus, {"hopper": STORIES["hopper"], "ada": STORIES["ada"] + " She liked poetry."})
     assert counts(module_db, corpus) == (5, 5, 3, 2, 0)
     assert keys(search(module_db, QUESTION, corpus, "bm25"))[0] == "hopper"
     assert keys(search(module_db, "poetry", corpus, "bm25")) == ["ada"]

@@ -1,13 +1,11 @@
 """What a walk starts from: dates, numbers and identifiers of a question lead to their chunks, names to those that begin so."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from tests.runtime.cluster import Database
-from tests.sql.ingest import put, put_all, search, searched_corpus, work
+from tests.sql.ingest import index_all, put, put_all, search, searched_corpus, work
 
 # Every report says the same of another day, so that nothing but the day tells them apart.
 DAYS = {
@@ -92,9 +90,7 @@ CAST = {
 
 @pytest.mark.parametrize(("part", "wanted"), [("king of the Golden Mountain", "baker"), ("scenery", "archer")])
 def test_a_walk_goes_to_whom_the_sentence_of_the_question_names(module_db: Database, part: str, wanted: str) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, CAST)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), CAST)
     ranked = [row["source_key"] for row in search(module_db, f"What of the {part}?", corpus, "ppr")]
     assert ranked[:2] == ["first", wanted]
 
@@ -107,9 +103,7 @@ WALTZ = {
 
 
 def test_the_words_of_a_name_tell_nothing_of_who_is_beside_it(module_db: Database) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, WALTZ)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), WALTZ)
     results = search(module_db, "Who is the queen of the Golden Mountain Waltz?", corpus, "ppr")
     assert [row["source_key"] for row in results] == ["first", "baker", "archer"]
 
@@ -123,9 +117,7 @@ PLAY = {
 
 
 def test_a_walk_goes_on_and_not_back_to_what_the_question_names(module_db: Database) -> None:
-    corpus = searched_corpus(module_db)
-    put_all(module_db, corpus, PLAY)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db), PLAY)
     ranked = [row["source_key"] for row in search(module_db, "Who wrote Golden Mountain?", corpus, "ppr")]
     assert ranked[:2] == ["first", "archer"]
 

@@ -1,7 +1,5 @@
 """The option `select`: one request chooses among the first 40 rows; bounded, cached, and never an error of the search."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

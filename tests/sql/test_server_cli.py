@@ -1,7 +1,5 @@
 """bin/graphrag-server, from a checkout of its own whose path has a space in it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

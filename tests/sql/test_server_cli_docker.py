@@ -1,7 +1,5 @@
 """bin/graphrag-server where a Docker engine answers: what it asks of docker, with a stand-in that records the calls."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

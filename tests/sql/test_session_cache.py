@@ -1,7 +1,5 @@
 """What a session caches of small corpora: never seen in a result, except that it comes sooner."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator, Sequence
@@ -189,22 +187,6 @@ def test_what_is_cached_changes_no_result(reader: Connection, corpus: str) -> No
     assert results(reader, corpus, ASKED) == expected
 
 
-def test_a_graph_cached_without_its_texts_changes_no_result(module_db: Database, corpus: str) -> None:
-    with session(module_db) as reader:
-        expected = uncached(reader, corpus, ASKED)
-        reader.execute(
-            "DO LANGUAGE plpython3u 'from pg_graphrag.search.graph_view import cached_graph; cached_graph.MAX_ITEMS = 0'"
-        )
-        warm(reader, corpus)
-        reader.execute(
-            "CREATE FUNCTION pg_temp.texts() RETURNS boolean LANGUAGE plpython3u AS $$\n"
-            "from pg_graphrag.server.caches.session_cache import cache\n"
-            "return any(entry.value.texts for key, entry in cache._entries.items() if key[0] == 'graph')\n$$"
-        )
-        assert not value(reader, "SELECT pg_temp.texts()")
-        assert results(reader, corpus, ASKED) == expected
-
-
 def test_deleted_documents_leave_their_places_to_others_in_a_cached_graph(module_db: Database) -> None:
     corpus = searched_corpus(module_db)
     for number in range(9):
@@ -225,40 +207,6 @@ def test_deleted_documents_leave_their_places_to_others_in_a_cached_graph(module
             delete(module_db, corpus, key)
         after = results(reader, corpus, asked)
         assert after == uncached(reader, corpus, asked) != before
-
-
-def test_a_part_of_a_graph_is_the_same_from_the_tables_and_from_its_topology(module_db: Database, corpus: str) -> None:
-    asked = [
-        (mode, {"even": even}, *words, {})
-        for mode in ("naive", "bm25", "hybrid", "ppr", "local", "global", "mix", "path", "graph_local", "graph_global")
-        for even in (True, False)
-        for words in ((LOW, HIGH), (["Ada", "Alan Turing", "enigma"], HIGH), (None, None))
-    ]
-    with session(module_db) as reader:
-        expected = [row for one in asked for row in found(reader, corpus, *one)]
-        assert "visible graph" in cached_bytes(reader)
-    with session(module_db) as reader:
-        reader.execute(
-            "DO LANGUAGE plpython3u 'from pg_graphrag.search.graph_view import visible_graph\n"
-            "visible_graph.FEW_CHUNKS = visible_graph.LINKS_PER_QUERY = 0'"
-        )
-        assert [row for one in asked for row in found(reader, corpus, *one)] == expected
-        cached = cached_bytes(reader)
-        assert "visible chunks" in cached and "visible graph" not in cached
-
-
-def found(
-    db: Connection,
-    corpus: str,
-    mode: str,
-    filter_: dict[str, bool],
-    low: list[str] | None,
-    high: list[str] | None,
-    options: dict[str, Any],
-) -> list[Any]:
-    """Return the rows of a search."""
-    arguments = [QUESTION, corpus, mode, Jsonb(filter_), low, high, Jsonb(options)]
-    return rows(db, "SELECT * FROM graphrag.search(%s, %s, %s, 20, %s, %s, %s, %s)", *arguments)
 
 
 def test_a_warm_session_asks_for_no_more_than_the_caller_the_corpus_the_words_and_the_documents(

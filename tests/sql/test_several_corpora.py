@@ -1,7 +1,5 @@
 """search() over several corpora: rows and scores as of each alone, merged; rights, faults and limits of each by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +19,7 @@ from tests.sql.ingest import (
     STORIES,
     Connection,
     corpus_id,
+    index_all,
     put,
     put_all,
     refused,
@@ -168,9 +167,7 @@ def test_a_history_is_asked_by_name_alone(module_db: Database, two: list[str]) -
 @pytest.fixture
 def broken(module_db: Database, two: list[str]) -> Iterator[str]:
     """A corpus whose index has lost its vectors."""
-    name = searched_corpus(module_db)
-    put_all(module_db, name, {"ada": STORIES["ada"]})
-    work(module_db)
+    name = index_all(module_db, searched_corpus(module_db), {"ada": STORIES["ada"]})
     module_db.execute(
         "UPDATE graphrag.embedding_spaces SET dimensions = 7 WHERE corpus_id = %s", [corpus_id(module_db, name)]
     )
@@ -202,9 +199,7 @@ def notices_of(db: Database) -> list[str]:
 @pytest.fixture
 def own(module_db: Database, two: list[str]) -> Iterator[str]:
     """A corpus of one document."""
-    name = searched_corpus(module_db)
-    put_all(module_db, name, {"ada": STORIES["ada"]})
-    work(module_db)
+    name = index_all(module_db, searched_corpus(module_db), {"ada": STORIES["ada"]})
     yield name
     module_db.execute("UPDATE graphrag.corpora SET options = '{\"cypher\": false}' WHERE name = %s", [name])
     module_db.execute("SELECT graphrag.drop_corpus(%s)", [name])
@@ -353,9 +348,7 @@ def test_a_corpus_may_take_so_long(module_db: Database, two: list[str]) -> None:
     module_db.execute(
         "CREATE FUNCTION public.waits() RETURNS boolean LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(20); RETURN true; END$$"
     )
-    slow = searched_corpus(module_db)
-    put_all(module_db, slow, {"ada": STORIES["ada"]})
-    work(module_db)
+    slow = index_all(module_db, searched_corpus(module_db), {"ada": STORIES["ada"]})
     module_db.execute("SELECT graphrag.protect(%s, 'public.waits()')", [slow])
     try:
         with readers(module_db, 1) as (role,), acting_as(module_db, role):

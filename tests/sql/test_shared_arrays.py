@@ -1,7 +1,5 @@
 """Files that sessions share: who makes, maps and removes them, and that no answer depends on one."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +10,7 @@ import pytest
 
 from tests.runtime.cluster import Cluster, Database
 from tests.security.readers import acting_as, readers
-from tests.sql.ingest import STORIES, Connection, corpus_id, delete, put, rows, searched_corpus, value, work
+from tests.sql.ingest import STORIES, Connection, corpus_id, delete, index_all, put, rows, searched_corpus, value, work
 
 QUESTION = "Which notes did Ada Lovelace write on the Analytical Engine?"
 MODES = ("bm25", "naive", "local", "global", "hybrid", "mix", "path", "ppr")
@@ -374,8 +372,7 @@ def test_a_file_is_not_written_again_within_seconds(fresh_db: Database, corpus: 
     with session(fresh_db) as first:
         answers(first, corpus)
         made = files(fresh_db)
-        put(fresh_db, corpus, "hopper", "Grace Hopper wrote notes on the Mark I.")
-        work(fresh_db)
+        index_all(fresh_db, corpus, {"hopper": "Grace Hopper wrote notes on the Mark I."})
         patch(first, "shared_arrays.SECONDS_BETWEEN = 600.0")
         assert answers(first, corpus) == uncached(fresh_db, corpus)
         assert mapped(first) == [] and files(fresh_db) == made
@@ -480,8 +477,7 @@ def test_a_standby_has_files_of_its_own(cluster: Callable[..., Cluster]) -> None
         assert files(db)
         standby.runtime.run("pg_ctl", "promote", "-w", "-s", "-D", f"{standby._inside}/data")
     with Database.open(standby.url("docs")) as db:
-        put(db, "default", "hopper", "Grace Hopper wrote notes on the Mark I, an engine at Harvard.")
-        work(db)
+        index_all(db, "default", {"hopper": "Grace Hopper wrote notes on the Mark I, an engine at Harvard."})
         with session(db) as own:
             assert answers(own, "default") == uncached(db, "default")
             assert mapped(own) == KINDS

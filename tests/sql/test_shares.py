@@ -1,7 +1,5 @@
 """No worker takes so much that another has nothing to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 

@@ -3,8 +3,6 @@
 CloudNativePG's rules are those of its pages "Container Image Requirements", "PostgreSQL Configuration" and "Security" (1.30).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

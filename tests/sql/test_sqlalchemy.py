@@ -1,7 +1,5 @@
 """Searches as selectables of SQLAlchemy."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Where a model gives nothing of use, a chunk has the graph of NLP, which is said wherever one looks; names are the text's."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -11,7 +9,19 @@ from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.extracting import NOTHING, chats, entities, extracted_texts, knows, relationships, text_of
-from tests.sql.ingest import STORIES, canonical, corpus_id, delete, long_text, put, put_all, refused, rows, value, work
+from tests.sql.ingest import (
+    STORIES,
+    canonical,
+    corpus_id,
+    delete,
+    index_all,
+    long_text,
+    put,
+    refused,
+    rows,
+    value,
+    work,
+)
 
 REPLY = knows
 # The prompt's own example.
@@ -79,12 +89,8 @@ def test_a_chunk_without_a_usable_reply_has_the_graph_of_nlp_and_everybody_says_
     module_db: Database, endpoint: Endpoint, reply: str, reason: str
 ) -> None:
     endpoint.reply(spoiling(reply))
-    corpus = extracted_texts(module_db, endpoint)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
-    nlp = extracted_texts(module_db, endpoint, extractor="nlp")
-    put(module_db, nlp, "hopper", STORIES["hopper"])
-    work(module_db)
+    corpus = index_all(module_db, extracted_texts(module_db, endpoint), STORIES)
+    nlp = index_all(module_db, extracted_texts(module_db, endpoint, extractor="nlp"), {"hopper": STORIES["hopper"]})
     assert sets(module_db, corpus)["stood in"] == set(entities(module_db, nlp)) != set()
     assert sets(module_db, nlp).keys() == {"nlp"}
     assert reasons(module_db, corpus) == [reason]
@@ -102,9 +108,7 @@ def test_a_chunk_without_a_usable_reply_has_the_graph_of_nlp_and_everybody_says_
 
 def test_only_what_stood_in_is_asked_about_again(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.reply(spoiling("No."))
-    corpus = extracted_texts(module_db, endpoint)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, extracted_texts(module_db, endpoint), STORIES)
     before = entities(module_db, corpus)
     endpoint.forget()
     endpoint.reply(knows)
@@ -123,9 +127,7 @@ def test_only_what_stood_in_is_asked_about_again(module_db: Database, endpoint: 
 
 def test_mentions_of_both_kinds_are_merged_and_taken_away_again(module_db: Database, endpoint: Endpoint) -> None:
     endpoint.reply(spoiling("No."))
-    corpus = extracted_texts(module_db, endpoint)
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, extracted_texts(module_db, endpoint), STORIES)
     # What the model says goes before the sentence that NLP has of the same name.
     assert entities(module_db, corpus)["Ada Lovelace"][0] == "person"
     count = "SELECT mention_count FROM graphrag.graph_nodes WHERE corpus = %s AND name = 'Ada Lovelace'"
@@ -133,13 +135,11 @@ def test_mentions_of_both_kinds_are_merged_and_taken_away_again(module_db: Datab
     whole = canonical(module_db, corpus)
     other = extracted_texts(module_db, endpoint)
     for key in ("hopper", "turing", "ada", "enigma", "babbage"):
-        put(module_db, other, key, STORIES[key])
-        work(module_db)
+        index_all(module_db, other, {key: STORIES[key]})
     assert canonical(module_db, other) == whole
     delete(module_db, corpus, "hopper")
     work(module_db)
-    put(module_db, corpus, "hopper", STORIES["hopper"])
-    work(module_db)
+    index_all(module_db, corpus, {"hopper": STORIES["hopper"]})
     assert canonical(module_db, corpus) == whole
     assert value(module_db, "SELECT count(*) FROM graphrag.check(%s)", corpus) == 0
 
@@ -177,9 +177,7 @@ def test_what_is_complete_before_a_cut_is_kept_and_the_rest_is_asked_for(
         return full[: full.index('{"name": "Harvard"') + 30] if len(messages) == 2 else full
 
     endpoint.reply(reply)
-    corpus = extracted_texts(module_db, endpoint)
-    put(module_db, corpus, "hopper", STORIES["hopper"])
-    work(module_db)
+    corpus = index_all(module_db, extracted_texts(module_db, endpoint), {"hopper": STORIES["hopper"]})
     assert entities(module_db, corpus).keys() == {"Grace Hopper", "Harvard"}
     first, second = (request.messages for request in chats(endpoint))
     assert second[:2] == first
@@ -192,12 +190,8 @@ def test_a_chunk_of_which_only_a_part_of_the_reply_came_has_what_nlp_finds_besid
     module_db: Database, endpoint: Endpoint
 ) -> None:
     endpoint.reply('{"entities": [{"name": "Grace Hopper", "type": "admiral", "description": "G."}, {"name": "Har')
-    corpus = extracted_texts(module_db, endpoint)
-    put(module_db, corpus, "hopper", STORIES["hopper"])
-    work(module_db)
-    nlp = extracted_texts(module_db, endpoint, extractor="nlp")
-    put(module_db, nlp, "hopper", STORIES["hopper"])
-    work(module_db)
+    corpus = index_all(module_db, extracted_texts(module_db, endpoint), {"hopper": STORIES["hopper"]})
+    nlp = index_all(module_db, extracted_texts(module_db, endpoint, extractor="nlp"), {"hopper": STORIES["hopper"]})
     assert sets(module_db, corpus) == {"cut off": {"Grace Hopper"} | set(entities(module_db, nlp))}
     assert entities(module_db, corpus)["Grace Hopper"] == ("admiral", "G.")
     assert relationships(module_db, corpus).keys() == relationships(module_db, nlp).keys() != set()
@@ -217,9 +211,7 @@ def test_where_a_reply_does_not_end_the_halves_of_a_long_text_are_asked_about(
     text = long_text(20)
     looping = '{"entities": [{"name": "' + "Ace-Laser-" * 3000
     endpoint.reply(lambda messages: looping if len(text_of(messages)) == len(text) else knows(messages))
-    corpus = extracted_texts(module_db, endpoint)
-    put(module_db, corpus, "long", text)
-    work(module_db)
+    corpus = index_all(module_db, extracted_texts(module_db, endpoint), {"long": text})
     whole, *halves = [text_of(request.messages) for request in chats(endpoint)]
     assert whole == text == "".join(halves)
     assert len(halves) == 2
@@ -310,9 +302,7 @@ def test_a_description_that_adds_numbers_or_names_is_kept_and_marked(module_db: 
     said = "Grace Hopper wrote the first compiler in 1952 at Yale."
     reply = {"entities": [{"name": "Grace Hopper", "type": "person", "description": said}], "relationships": []}
     endpoint.reply(lambda messages: NOTHING if len(messages) > 2 else json.dumps(reply))
-    corpus = extracted_texts(module_db, endpoint)
-    put(module_db, corpus, "hopper", STORIES["hopper"])
-    work(module_db)
+    corpus = index_all(module_db, extracted_texts(module_db, endpoint), {"hopper": STORIES["hopper"]})
     assert entities(module_db, corpus)["Grace Hopper"][1] == said
     unfit = rows(
         module_db, "SELECT kind, item, reason, is_kept FROM graphrag.unfit_extractions WHERE corpus = %s", corpus
@@ -325,9 +315,7 @@ def test_a_description_that_adds_numbers_or_names_is_kept_and_marked(module_db: 
 def test_another_grounding_makes_the_graph_anew_without_a_call(module_db: Database, endpoint: Endpoint) -> None:
     both = {"entities": [{"name": name, "type": "concept", "description": ""} for name in ("Harvard", "Sakura")]}
     endpoint.reply(json.dumps(both))
-    corpus = extracted_texts(module_db, endpoint)
-    put(module_db, corpus, "hopper", STORIES["hopper"])
-    work(module_db)
+    corpus = index_all(module_db, extracted_texts(module_db, endpoint), {"hopper": STORIES["hopper"]})
     assert set(entities(module_db, corpus)) == {"Harvard"}
     endpoint.forget()
     module_db.execute('SELECT graphrag.alter_corpus(%s, \'{"grounding": "off"}\')', [corpus])

@@ -1,7 +1,5 @@
 """A streaming hot standby reads and answers as its primary does, writes nothing, and says so; a base backup goes on by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,7 +12,7 @@ from psycopg.types.json import Jsonb
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Cluster, Database, Runtime
 from tests.sql.asking import ANSWER, ask, asked_for, lines, stream
-from tests.sql.ingest import STORIES, delete, keys, put, put_all, refused, rows, search, value, wait_for, work
+from tests.sql.ingest import STORIES, delete, index_all, keys, put, refused, rows, search, value, wait_for, work
 from tests.sql.llm import provider
 
 QUESTION = "Who admired Ada Lovelace at Harvard?"
@@ -53,18 +51,15 @@ def pair(runtime: Runtime) -> Iterator[Pair]:
         with Endpoint() as endpoint, Database.open(primary.create_database("app")) as source:
             endpoint.reply(lines)
             source.execute("CREATE EXTENSION pg_graphrag CASCADE")
-            put_all(source, "default", STORIES)
-            work(source)
+            index_all(source, "default", STORIES)
             source.execute("SELECT graphrag.optimize()")
             standby = Cluster(runtime, primary=primary)
             try:
                 # What comes after the base backup arrives through the stream.
-                put(source, "default", "late", "Grace Hopper met Charles Babbage in a dream.")
-                work(source)
+                index_all(source, "default", {"late": "Grace Hopper met Charles Babbage in a dream."})
                 model = {"provider": provider(source, endpoint, timeout=20), "model": "model-1"}
                 source.execute("SELECT graphrag.create_corpus('asked', %s)", [Jsonb({"llm": model, "query_log": True})])
-                put_all(source, "asked", STORIES)
-                work(source)
+                index_all(source, "asked", STORIES)
                 with Database.open(standby.url("app")) as replica:
                     pair = Pair(source, replica, primary, endpoint)
                     pair.catch_up()
@@ -164,8 +159,7 @@ def test_a_standby_knows_that_it_does_not_see_the_workers(pair: Pair) -> None:
 
 
 def test_a_removal_that_waits_is_left_out_on_a_standby_too(pair: Pair) -> None:
-    put(pair.source, "default", "gone", "Zuse built the Z3 in Berlin.")
-    work(pair.source)
+    index_all(pair.source, "default", {"gone": "Zuse built the Z3 in Berlin."})
     delete(pair.source, "default", "gone")
     pair.catch_up()
     for mode in ("bm25", "hybrid", "local", "ppr"):

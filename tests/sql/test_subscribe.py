@@ -1,7 +1,5 @@
 """`pg-graphrag subscribe`: tables of a plain server become documents of a node, which says what it does and what stops it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

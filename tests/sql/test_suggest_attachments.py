@@ -1,7 +1,5 @@
 """suggest_attachments(): the calls that make a schema's tables part of the graph, from the catalogs alone."""
 
-from __future__ import annotations
-
 import pytest
 from psycopg import errors
 

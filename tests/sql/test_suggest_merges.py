@@ -1,7 +1,5 @@
 """Suggested merges: variants with score and reason, and nothing is merged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Summaries of descriptions of which there are many: work of its own that blocks nothing, cached, and gone when not needed."""
 
-from __future__ import annotations
-
 import json
 from random import Random
 from typing import Any

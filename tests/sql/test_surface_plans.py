@@ -3,8 +3,6 @@
 No clock: auto_explain tells of every statement, and of every one that a function sends, how many rows each node of its plan read.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """No mode comes back empty because of a language."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.runtime.cluster import Database

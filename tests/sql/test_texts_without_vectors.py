@@ -1,7 +1,5 @@
 """A text of which an endpoint has no vector holds up nothing: a dead letter says which document is without it, and heals."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -12,7 +10,7 @@ from psycopg.types.json import Jsonb
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import Cluster, Database
 from tests.sql.embedded import DIMENSIONS, SAID, assert_embedded, embedded, vectors
-from tests.sql.ingest import STORIES, corpus_id, keys, put_all, rows, search, statuses, value, work
+from tests.sql.ingest import STORIES, corpus_id, index_all, keys, put_all, rows, search, statuses, value, work
 from tests.sql.llm import provider
 
 REPLY = json.dumps(SAID)
@@ -205,17 +203,14 @@ def test_of_a_name_that_no_model_embeds_a_dead_letter_is_of_those_whose_alias_le
     module_db.execute("DELETE FROM graphrag.documents WHERE corpus = %s", [corpus])
     work(module_db)
     stumble(endpoint, "poison smith")
-    put_all(module_db, corpus, STORIES | {"alias": "Bob Jones met Ada Lovelace."})
-    work(module_db)
+    index_all(module_db, corpus, STORIES | {"alias": "Bob Jones met Ada Lovelace."})
     assert statuses(module_db, corpus) == dict.fromkeys([*STORIES, "alias"], "indexed")
     assert_lacking(module_db, corpus, "alias")
     heal(module_db, endpoint, corpus)
 
 
 def test_what_only_people_made_may_be_without_a_vector(module_db: Database, endpoint: Endpoint) -> None:
-    corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, provider(module_db, endpoint)), STORIES)
     stumble(endpoint, "toxic smith")
     module_db.execute("SELECT graphrag.create_entity('Toxic Smith', %s)", [corpus])
     assert rows(module_db, "SELECT * FROM graphrag.check(%s)", corpus) == []
@@ -224,9 +219,7 @@ def test_what_only_people_made_may_be_without_a_vector(module_db: Database, endp
 def test_who_waits_for_an_endpoint_that_is_gone_is_told_after_a_restore_too(
     module_db: Database, endpoint: Endpoint
 ) -> None:
-    corpus = embedded(module_db, provider(module_db, endpoint))
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, provider(module_db, endpoint)), STORIES)
     module_db.execute(
         "DELETE FROM graphrag.window_vectors v USING graphrag.embedding_spaces s WHERE s.id = v.space_id AND s.corpus_id = %s",
         [corpus_id(module_db, corpus)],

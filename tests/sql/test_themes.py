@@ -1,7 +1,5 @@
 """GraphRAG's modes: from entities out, and from the reports down; asked, mapped and reduced."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any
@@ -13,7 +11,7 @@ from tests.endpoint import Endpoint
 from tests.endpoint.server import Messages
 from tests.runtime.cluster import Database
 from tests.sql.asking import as_reader, ask, calls, provider, warnings
-from tests.sql.ingest import STORIES, keys, put_all, refused, rows, search, searched_corpus, value, work
+from tests.sql.ingest import STORIES, index_all, keys, put_all, refused, rows, search, searched_corpus, value, work
 from tests.sql.themes import SEA, asked, context, counted, points, task
 
 THEME = "What do the documents say about computing machines?"
@@ -21,10 +19,7 @@ THEME = "What do the documents say about computing machines?"
 
 @pytest.fixture(scope="module")
 def corpus(module_db: Database) -> str:
-    name = searched_corpus(module_db, communities=True)
-    put_all(module_db, name, STORIES | SEA)
-    work(module_db)
-    return name
+    return index_all(module_db, searched_corpus(module_db, communities=True), STORIES | SEA)
 
 
 def reply(messages: Messages) -> str:
@@ -227,9 +222,7 @@ def test_readers_ask_and_search_themes(module_db: Database, themed: str, corpus:
 
 
 def test_a_corpus_without_reports_says_so(module_db: Database) -> None:
-    name = searched_corpus(module_db)
-    put_all(module_db, name, STORIES)
-    work(module_db)
+    name = index_all(module_db, searched_corpus(module_db), STORIES)
     with warnings(module_db) as messages:
         assert search(module_db, "Enigma", name, "graph_global") == []
     assert "no reports on communities yet" in str(messages)
@@ -277,10 +270,7 @@ PAIRS = [("nemo", "land"), ("bakery", "mill"), ("tax", "port"), ("moth", "orchid
 
 @pytest.fixture(scope="module")
 def worlds(module_db: Database) -> str:
-    name = searched_corpus(module_db, communities=True)
-    put_all(module_db, name, WORLDS)
-    work(module_db)
-    return name
+    return index_all(module_db, searched_corpus(module_db, communities=True), WORLDS)
 
 
 @pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy"])
@@ -309,8 +299,7 @@ def test_a_text_that_has_its_words_is_not_all_that_such_a_question_gets(module_d
     own = {
         "stamps": "Otto Braun keeps a collection of stamps: topics, texts and Dokumente zu Themen are in the collection."
     }
-    put_all(module_db, name, WORLDS | own)
-    work(module_db)
+    index_all(module_db, name, WORLDS | own)
     best = keys(search(module_db, question, name, "lazy", top_k=5))
     assert {PAIRS.index(pair) for key in best for pair in PAIRS if key in pair} >= {0, 1, 2, 3} - {
         1 if "stamps" in best else 9
@@ -355,9 +344,7 @@ def test_an_option_that_leaves_all_reports_out_is_named_beside_texts_in_no_commu
 
 @pytest.mark.parametrize("mode", ["graph_global", "drift"])
 def test_a_corpus_without_reports_has_none_that_an_option_leaves_out(module_db: Database, mode: str) -> None:
-    name = searched_corpus(module_db, communities=True)
-    put_all(module_db, name, ALONE)
-    work(module_db)
+    name = index_all(module_db, searched_corpus(module_db, communities=True), ALONE)
     with warnings(module_db) as messages:
         rows(
             module_db,
@@ -424,8 +411,7 @@ def test_texts_in_no_community_are_one_batch_more_and_the_nearest_are_read(
     many = {
         f"day {day}": f"On day {day} it {'rained' if day % 7 else 'snowed'} and " * 12 + "stopped." for day in range(60)
     }
-    put_all(module_db, name, SEA | many)
-    work(module_db)
+    index_all(module_db, name, SEA | many)
     # As many texts as fit what such a model reads.
     module_db.execute(SLOW.format(model["provider"]).encode())
     module_endpoint.reply(points(("So [1].", 9)))
@@ -484,8 +470,7 @@ def test_a_model_that_reads_slowly_is_given_what_it_reads_in_time(
         * 9
         for town in towns
     }
-    put_all(module_db, name, more)
-    work(module_db)
+    index_all(module_db, name, more)
     options = {"answer_timeout": 20} | ({"primer_folds": 1} if mode == "drift" else {})
     sizes = []
     for question in ("Which bridges cross rivers?", "Which bridges cross the rivers?"):
@@ -515,9 +500,7 @@ def test_a_point_longer_than_what_a_slow_model_reads_is_given_without_asking_aga
         return {"refine": "x", "expand": "x"}.get(task(messages)) or f"He sailed {number[0] if number else ''}."
 
     model = {"provider": provider(module_db, module_endpoint), "model": "m"}
-    name = searched_corpus(module_db, communities=True, llm={"roles": {"answer": model}})
-    put_all(module_db, name, SEA)
-    work(module_db)
+    name = index_all(module_db, searched_corpus(module_db, communities=True, llm={"roles": {"answer": model}}), SEA)
     module_db.execute(SLOW.format(model["provider"]).encode())
     module_endpoint.reply(long_points)
     module_endpoint.forget()

@@ -1,7 +1,5 @@
 """search() over corpora of three servers: one is stopped, comes back, is killed while it answers; and a standby that asks."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The option `transform`: a model makes the query over, in every mode; when it fails, a WARNING and the query as it is."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 Ids are compared too: both databases are new, and one worker does the same jobs in the same order.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 import time

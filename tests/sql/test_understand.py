@@ -1,7 +1,5 @@
 """graphrag.understand and what search makes of it: one call, cached; without a model or when it fails, noun phrases."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg
@@ -267,9 +265,3 @@ def test_a_reader_reaches_models_through_questions_alone(module_db: Database, co
             for token in ("", "0" * 32, None):
                 assert refused(module_db, f"SELECT graphrag.{function}(%s)", token).sqlstate == "42501"
     assert endpoint.count() == 0
-
-
-def test_an_unknown_corpus_is_an_error(module_db: Database) -> None:
-    diag = refused(module_db, "SELECT graphrag.understand('x', 'nowhere')")
-    assert diag.sqlstate == "42704"
-    assert diag.message_hint

@@ -1,7 +1,5 @@
 """drop_corpus(), and uninstall() before DROP EXTENSION, leave nothing in the database."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg
@@ -12,7 +10,7 @@ from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.sql.asking import ask, lines
 from tests.sql.extracting import extracted, knows
-from tests.sql.ingest import STORIES, corpus_id, new_corpus, put, put_all, rows, work
+from tests.sql.ingest import STORIES, corpus_id, index_all, new_corpus, put, rows, work
 from tests.sql.llm import provider
 
 # What a database holds, by names; sequences' values, statistics and the numbers of objects apart.
@@ -55,15 +53,13 @@ def fill(db: Database, endpoint: Endpoint) -> list[str]:
     """Make corpora that have everything there is; return their names."""
     statement = extracted(db, endpoint, claims=True)
     endpoint.reply(knows)
-    put_all(db, statement, STORIES)
-    work(db)
+    index_all(db, statement, STORIES)
     model = {"provider": provider(db, endpoint, timeout=20), "model": "model-1"}
     asked = new_corpus(db, llm=model, query_log=True)
     db.execute("CREATE TABLE public.notes (id text PRIMARY KEY, body text NOT NULL)")
     db.execute("INSERT INTO public.notes VALUES ('n1', 'Ada Lovelace wrote notes.')")
     db.execute("SELECT graphrag.attach_table('public.notes', %s, 'id', '{body}')", [asked])
-    put_all(db, asked, STORIES)
-    work(db)
+    index_all(db, asked, STORIES)
     endpoint.reply(lines)
     ask(db, "What did Ada Lovelace write?", asked)
     for corpus in (statement, asked):
@@ -78,9 +74,7 @@ def fill(db: Database, endpoint: Endpoint) -> list[str]:
 
 
 def test_drop_corpus_leaves_nothing_of_it(db: Database) -> None:
-    keeper = new_corpus(db)
-    put(db, keeper, "kept", STORIES["ada"])
-    work(db)
+    index_all(db, new_corpus(db), {"kept": STORIES["ada"]})
     before = everything(db)
     with Endpoint() as endpoint:
         for corpus in fill(db, endpoint):

@@ -1,7 +1,5 @@
 """What calls cost and what was asked: views, the opt-in query log, retention, and the estimate before anything is spent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

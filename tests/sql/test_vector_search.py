@@ -1,7 +1,5 @@
 """Dense retrieval equals brute force, with and without an HNSW index."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The views for BI tools, read as such tools read."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

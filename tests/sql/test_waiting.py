@@ -1,7 +1,5 @@
 """wait_indexed sees what workers commit, ends in time, and shows no more than its caller may see; listeners hear of documents."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +13,7 @@ from psycopg.types.json import Jsonb
 from tests.runtime.cluster import Cluster, Database
 from tests.security.readers import readers, session_of
 from tests.sql.asking import warnings
-from tests.sql.ingest import Connection, put, refused, rows, search, searched_corpus, value, work
+from tests.sql.ingest import Connection, index_all, put, refused, rows, search, searched_corpus, value, work
 
 WAIT = "SELECT * FROM graphrag.wait_indexed(%s, %s, %s)"
 
@@ -134,8 +132,7 @@ def test_a_full_queue_of_notifications_costs_the_notifications_alone(cluster: Ca
                 while True:
                     db.execute("SELECT pg_notify('x', repeat('x', 7900) || n) FROM generate_series(1, 8) n")
             for n in range(2):
-                put(db, corpus, f"after {n}", f"Ada Lovelace wrote after note {n}.")
-                work(db)
+                index_all(db, corpus, {f"after {n}": f"Ada Lovelace wrote after note {n}."})
             assert rows(db, "SELECT status, count(*) FROM graphrag.documents GROUP BY 1") == [("indexed", 62)]
             assert [message for message in messages if "notifications of indexed" in message] == [
                 "notifications of indexed documents are left out: the server's queue of them is filling"
@@ -144,8 +141,7 @@ def test_a_full_queue_of_notifications_costs_the_notifications_alone(cluster: Ca
             assert f'pid {deaf.info.backend_pid} of role "deaf"' in detail[0]
         assert rows(db, "SELECT subject FROM graphrag.health()") == []
         db.execute("LISTEN graphrag_indexed")
-        put(db, corpus, "again", "Ada Lovelace wrote again.")
-        work(db)
+        index_all(db, corpus, {"again": "Ada Lovelace wrote again."})
         assert len(list(db.notifies(timeout=2, stop_after=1))) == 1
 
 
@@ -311,9 +307,7 @@ def test_the_procedure_holds_back_no_vacuum(module_db: Database, other: Connecti
 
 
 def test_health_samples_whether_chunks_are_what_their_documents_say(db: Database) -> None:
-    corpus = searched_corpus(db)
-    put(db, corpus, "ada", "Ada Lovelace admired Charles Babbage.")
-    work(db)
+    index_all(db, searched_corpus(db), {"ada": "Ada Lovelace admired Charles Babbage."})
     health = "SELECT detail FROM graphrag.health() WHERE severity = 'error'"
     assert rows(db, health) == []
     with db.transaction(force_rollback=True):

@@ -1,7 +1,5 @@
 """graphrag.warm: a session holds what its first searches would load, and no result is another."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import psycopg
@@ -11,7 +9,7 @@ from tests.endpoint import Endpoint
 from tests.runtime.cluster import Database
 from tests.security.readers import acting_as, readers
 from tests.sql.embedded import embedded
-from tests.sql.ingest import STORIES, Connection, put, put_all, refused, rows, searched_corpus, value, work
+from tests.sql.ingest import STORIES, Connection, index_all, put, rows, searched_corpus, value, work
 from tests.sql.llm import provider
 
 REPLY = "{}"
@@ -71,17 +69,11 @@ def test_who_sees_a_part_is_not_told_how_large_the_whole_is(module_db: Database,
 
 def test_no_endpoint_is_asked(module_db: Database, endpoint: Endpoint) -> None:
     name = provider(module_db, endpoint)
-    corpus = embedded(module_db, name, llm={"provider": name, "model": "m"})
-    put_all(module_db, corpus, STORIES)
-    work(module_db)
+    corpus = index_all(module_db, embedded(module_db, name, llm={"provider": name, "model": "m"}), STORIES)
     endpoint.forget()
     with psycopg.connect(module_db.url, autocommit=True) as session:
         assert value(session, "SELECT graphrag.warm(%s)", corpus)["cached"]["vectors"] > 0
     assert endpoint.requests == []
-
-
-def test_an_unknown_corpus_is_refused(module_db: Database) -> None:
-    assert refused(module_db, "SELECT graphrag.warm('nowhere')").sqlstate == "42704"
 
 
 LOADED = """DO LANGUAGE plpython3u $$
@@ -118,9 +110,7 @@ def loaded(db: Connection) -> set[str]:
 def test_the_words_of_the_languages_of_a_corpus_are_loaded(
     module_db: Database, language: str, content: str, there: set[str]
 ) -> None:
-    corpus = searched_corpus(module_db, language=language)
-    put(module_db, corpus, "pump", content)
-    work(module_db)
+    corpus = index_all(module_db, searched_corpus(module_db, language=language), {"pump": content})
     with psycopg.connect(module_db.url, autocommit=True) as session:
         assert loaded(session) == set()
         session.execute("SELECT graphrag.warm(%s)", [corpus])

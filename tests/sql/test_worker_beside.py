@@ -1,7 +1,5 @@
 """`pg-graphrag worker` beside a database without the extension: several processes, and how they end."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """A worker that is killed, terminated, cancelled or timed out at any moment: nothing half written, nothing lost."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

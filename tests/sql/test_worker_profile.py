@@ -1,7 +1,5 @@
 """The setting graphrag.profile_time: at the end of a run a worker says where its time went, by step."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What the tests of themes share: stories of two worlds, a corpus of them with a model, and which task a prompt is of."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any

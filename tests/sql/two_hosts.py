@@ -1,7 +1,5 @@
 """What the tests of both hosts share: a database with the extension, and one with pgvector alone, served by this process."""
 
-from __future__ import annotations
-
 import atexit
 import dataclasses
 import itertools

@@ -1,7 +1,5 @@
 """Drafts of documents as indexing makes them, without a server."""
 
-from __future__ import annotations
-
 from pg_graphrag.index.graph.drafts import DocumentDraft
 from pg_graphrag.index.indexing.prepare import DocumentNames, add_concepts, draft, own_proses
 from pg_graphrag.server.corpus.options import Options

@@ -1,7 +1,5 @@
 """Small files of each kind, and what the readers give for one."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

@@ -1,7 +1,5 @@
 """Pages that tests draw: what a scanner makes of a text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path

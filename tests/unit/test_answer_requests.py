@@ -1,7 +1,5 @@
 """What models are asked for about questions: limits and bounds of each task, and what is held back of a stream."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The command that lists, runs and records benchmarks."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What the benchmarks of answers and contexts count, and the model that rehearses them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

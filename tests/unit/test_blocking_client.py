@@ -1,7 +1,5 @@
 """The blocking client is the one on asyncio, without the waiting."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

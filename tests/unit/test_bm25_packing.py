@@ -1,7 +1,5 @@
 """Packed postings, their merge, and the merging policy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which messages of chat programs are for the model alone: those about the conversation, and no question of a person."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("fastapi")

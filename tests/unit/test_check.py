@@ -1,7 +1,5 @@
 """check() names so many violations of an invariant, says that there are more, and reads no further."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

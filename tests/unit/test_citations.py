@@ -1,7 +1,5 @@
 """Citations of an answer: what is not in the context goes, however the answer comes in pieces."""
 
-from __future__ import annotations
-
 import random
 import time
 

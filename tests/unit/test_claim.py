@@ -1,7 +1,5 @@
 """A worker leases what is due, and looks past documents that open transactions hold before it says that nothing is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The command line without a database."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The progress line."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from datetime import UTC, datetime

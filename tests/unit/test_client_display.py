@@ -1,7 +1,5 @@
 """Results as HTML: what a document holds is text and never markup."""
 
-from __future__ import annotations
-
 from pg_graphrag.beside.client import Answer, Citation, Results
 from pg_graphrag.beside.client.display import MAX_CHARACTERS, MAX_ROWS
 

@@ -1,7 +1,5 @@
 """What the client makes of documents before they are sent, and that its two faces are alike."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

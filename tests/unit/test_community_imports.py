@@ -1,7 +1,5 @@
 """What is made of communities and references of another system, whatever they hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Who has which of the connections of ``serve``."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """What a model's chunks are counted to have is what chunks without a model mention."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

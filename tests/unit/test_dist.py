@@ -1,7 +1,5 @@
 """What `make dist` makes: packages that install, and the same bytes wherever they are made."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The pages: links lead somewhere, the reference is that of sql/, the first page stays short."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import MISSING, fields

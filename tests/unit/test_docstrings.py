@@ -1,7 +1,5 @@
 """Every public function, method and class of the package says what it does, in its own docstring or that of what it overrides."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """DOT and Mermaid text: whatever a name holds, the picture shows it and nothing else."""
 
-from __future__ import annotations
-
 import html
 import re
 

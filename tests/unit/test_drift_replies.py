@@ -1,7 +1,5 @@
 """Steps of DRIFT and ratings, as models answer them; and their prompts, fenced and replaceable."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.llm.asking import replies, tasks
 from pg_graphrag.llm.endpoints.faults import ItemFault

@@ -1,7 +1,5 @@
 """The multilingual embedding model against the engine that its weights come from, and its tokenizer against a library's."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which relationships are strong, and how strong: by weight and PMI together."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

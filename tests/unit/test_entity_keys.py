@@ -1,7 +1,5 @@
 """Which concepts of a document are entities."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.index.indexing.entity_keys import is_clause, is_headline
 from pg_graphrag.index.indexing.prepare import MAX_TITLE_NAME

@@ -1,7 +1,5 @@
 """Every function that SQL names is there, in the area of the package that has the name of the area of sql/."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Metrics against trec_eval itself, the bootstrap against scipy's."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

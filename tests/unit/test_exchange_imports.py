@@ -1,7 +1,5 @@
 """Chunks of other systems find their places in the document."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

@@ -1,7 +1,5 @@
 """GraphML and GEXF are read back by networkx as they were."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

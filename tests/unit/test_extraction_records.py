@@ -1,7 +1,5 @@
 """What becomes of the entities and relationships of an answer: names are data, facts stay, strengths are numbers."""
 
-from __future__ import annotations
-
 import time
 from decimal import Decimal
 from itertools import permutations

@@ -1,7 +1,5 @@
 """A model's answer is complete, or a fault of the item: never a crash, never silently less than it said."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Values of attributes, and relations of a schema."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a search says of a document beside the document's own metadata."""
 
-from __future__ import annotations
-
 from pg_graphrag.integrations import with_own
 
 

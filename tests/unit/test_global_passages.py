@@ -1,7 +1,5 @@
 """What graph_global reads: reports shuffled, the same way every time, in batches of a bounded size."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A name stands in a text in whatever form languages write it; what does not stand there is no name of it."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 from pathlib import Path

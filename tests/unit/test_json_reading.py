@@ -1,7 +1,5 @@
 """JSON read in steps says what the library reads at once."""
 
-from __future__ import annotations
-
 import json
 import random
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """The judge of answers, scripted: a biased one is found out by its A/A run, a consistent one is believed."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What a model says of a question, read tolerantly."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -3,8 +3,6 @@
 No cluster runs here. helm and schemas of Kubernetes come out of wheels; CLUSTER stands in for CloudNativePG's, which is in none.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """LazyGraphRAG's matching: best first, breadth first, deeper only where something is relevant, never above the budget."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Hierarchical Leiden: GraphRAG's own communities, determinism, and updates that touch only what changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

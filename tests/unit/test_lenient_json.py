@@ -1,7 +1,5 @@
 """Backslashes in JSON of models: what is a line end or tab stays one, what is a path or LaTeX is none."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Whatever reads a text that somebody else wrote takes four times as long for four times as much, not sixteen."""
 
-from __future__ import annotations
-
 import gc
 import re
 import time

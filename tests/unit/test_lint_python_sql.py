@@ -1,7 +1,5 @@
 """The lint of the SQL in python/ finds what is wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Lists, places of ids and texts, and that each is the same of its arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What goes into one embedding request, and how the text that a request is refused for is found."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

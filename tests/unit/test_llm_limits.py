@@ -1,7 +1,5 @@
 """Pace and breaker by themselves, with a database that remembers what it was told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The background thread: results as they end, cancel that closes, and no signal for it."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import threading

@@ -3,8 +3,6 @@
 The words are of documentation and public reports.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

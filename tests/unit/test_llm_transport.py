@@ -1,7 +1,5 @@
 """The way to an endpoint, without a server of ours: back-off, Retry-After, and what becomes of a key."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Questions made by a scripted model: as many as asked for, of every class, whatever it replies at first."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

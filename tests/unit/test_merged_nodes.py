@@ -1,7 +1,5 @@
 """What several databases found, as one list: order, places, what is said of those that did not answer."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

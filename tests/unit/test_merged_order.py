@@ -1,7 +1,5 @@
 """The order of rows of several corpora: by the best of each, its own order kept, the same for any order of the corpora."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from pg_graphrag.ground.merged_order import FIRST, merged_order

@@ -1,7 +1,5 @@
 """What lists the modes is as their registry has it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Names on the states of a local model: where tokens stand, names whatever is read beside a text, vectors as without names."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which names may be one, by the names alone."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.index.curation.name_variants import Resembling, latin, variants
 from pg_graphrag.text.concept import key

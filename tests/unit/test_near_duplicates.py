@@ -1,7 +1,5 @@
 """Which rows are near-duplicates, and where these go."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.search.contexts.best_rows import _compared, _Text
 from pg_graphrag.search.query.found_chunk import FoundChunk

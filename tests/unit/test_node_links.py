@@ -1,7 +1,5 @@
 """How a node is connected to, and how long one may take that never answers."""
 
-from __future__ import annotations
-
 import json
 import time
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The version is the package's; what else has to name it says the same."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Metrics as OpenMetrics text: families together, labels escaped, an end."""
 
-from __future__ import annotations
-
 from pg_graphrag.beside.cli.status import open_metrics
 from pg_graphrag.beside.client import Metric
 

@@ -1,7 +1,5 @@
 """Options of a corpus and of a search: defaults, ranges, and clear refusals."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

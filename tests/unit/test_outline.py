@@ -1,7 +1,5 @@
 """Sections and pages of a text, and chunks that part nothing that belongs together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The random walk over entities, chunks and synonyms equals networkx' PageRank, and the solution of its linear equations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import networkx as nx

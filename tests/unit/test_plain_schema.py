@@ -1,7 +1,5 @@
 """What a database without the extension gets is made of sql/, and nothing in it needs the extension."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

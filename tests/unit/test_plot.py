@@ -1,7 +1,5 @@
 """Drawings: legible means that no name covers another, nor a node another of its disc."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

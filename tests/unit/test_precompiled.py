@@ -1,7 +1,5 @@
 """What is compiled at installation is what Python compiles."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

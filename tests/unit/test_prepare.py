@@ -1,7 +1,5 @@
 """What the slow part of indexing makes of a document."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.index.graph.drafts import DocumentDraft, EntityDraft, Evidence
 from pg_graphrag.index.indexing.prepare import draft, window_texts

@@ -1,7 +1,5 @@
 """What the pages and errors print to be run can be run: options and files that exist, and no package of another's."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

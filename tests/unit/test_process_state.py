@@ -1,7 +1,5 @@
 """What a process remembers of one database is set aside for another: every dictionary of a module is of one, or of none."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from collections.abc import Iterator

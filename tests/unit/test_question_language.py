@@ -1,7 +1,5 @@
 """The language of a question: short ones, in scripts, and where the conversation or the corpus must tell."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.text import prompts
 from pg_graphrag.text.question_language import question_language

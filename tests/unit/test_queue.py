@@ -1,7 +1,5 @@
 """The queue is written in one place, and its kinds are listed in one: the constraint of graphrag.jobs."""
 
-from __future__ import annotations
-
 import re
 
 from pg_graphrag.operate.jobs.kinds import DOCUMENT_KINDS, SERVICES

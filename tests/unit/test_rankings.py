@@ -1,7 +1,5 @@
 """Fusion of rankings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pg_graphrag.search.query.rankings import (

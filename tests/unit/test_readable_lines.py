@@ -1,7 +1,5 @@
 """Sentences of documents as lines of an answer."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.search.contexts.sentences_in_order import readable
 

@@ -1,7 +1,5 @@
 """Files that are put into Office files are documents of their own; comments and pictures of slides are read."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Bytes to text: by marks, by what is said or declared, else by what they look like."""
 
-from __future__ import annotations
-
 import unicodedata
 from itertools import takewhile
 from pathlib import Path

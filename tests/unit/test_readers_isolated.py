@@ -1,7 +1,5 @@
 """Files read in a process of their own: what one of them does to it, the next does not feel."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

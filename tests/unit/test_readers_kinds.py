@@ -1,7 +1,5 @@
 """Files whose kind is not what one would think, or that few think of: named, or read."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Each format says what it could not read."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """E-mail: what a message is read as, and what breaks its rules."""
 
-from __future__ import annotations
-
 import base64
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Text of scans and pictures: recognised, in reading order, marked, and left out where it is not sure."""
 
-from __future__ import annotations
-
 import os
 from base64 import b64encode
 from collections.abc import Iterator

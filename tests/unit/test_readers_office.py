@@ -1,7 +1,5 @@
 """Office files, books, notebooks and rows to documents; hostile ones to errors."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from datetime import UTC, datetime

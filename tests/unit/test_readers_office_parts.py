@@ -1,7 +1,5 @@
 """What Office files hold beside their text: charts, comments, tracked changes, text boxes."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from datetime import date, datetime, time, timedelta

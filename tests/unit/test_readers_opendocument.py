@@ -1,7 +1,5 @@
 """OpenDocument files to documents; broken and hostile ones to errors."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """PDF to text: what belongs together is together, what repeats on every page is not there."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 

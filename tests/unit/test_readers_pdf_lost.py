@@ -1,7 +1,5 @@
 """PDF whose text is not what it shows, or not all of it: said, and what is in the file besides is read."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

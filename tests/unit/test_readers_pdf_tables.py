@@ -1,7 +1,5 @@
 """PDF: what stands side by side on a page is a table only where it has cells."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from time import process_time

@@ -1,7 +1,5 @@
 """Pictures of documents: each with its place, the text as it is without them, and bounds for hostile ones."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from base64 import b64encode

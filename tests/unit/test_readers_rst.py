@@ -1,7 +1,5 @@
 """reStructuredText to documents."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

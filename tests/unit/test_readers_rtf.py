@@ -1,7 +1,5 @@
 """Rich Text: what a person sees of it comes in, whatever program wrote it."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pages that browsers save, cards of people and calendars: what they say is read."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reasoning is left out of answers in prose by one rule, whole or in pieces; what a text says of its marks stays."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

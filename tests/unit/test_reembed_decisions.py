@@ -1,7 +1,5 @@
 """What graphrag.reembed() does to the spaces of a corpus, by which there are and which model is asked for."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The bill of materials names all that we carry, each with its licence."""
 
-from __future__ import annotations
-
 import email
 import json
 import os

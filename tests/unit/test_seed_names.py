@@ -1,7 +1,5 @@
 """Which words of a question may stand for names that begin with them."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

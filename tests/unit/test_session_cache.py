@@ -1,7 +1,5 @@
 """Whose memory a session gives up for what it reads next."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which tests `./test` leaves to `./test --all`."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 
 import pytest

@@ -1,7 +1,5 @@
 """Which sentences of a conversation are said by whom a question names first."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.search.contexts.sentences_in_order import Sentence, _says_whom_it_names
 

@@ -1,7 +1,5 @@
 """The fence around statements that models write: one SELECT over named relations, whatever else is tried."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.search.answer.sql_fence import MAX_CHARACTERS, Refused, fenced
 

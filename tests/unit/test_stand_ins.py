@@ -1,7 +1,5 @@
 """What imports do not need waits until somebody asks for it, and is then the module itself."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

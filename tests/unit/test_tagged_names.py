@@ -1,7 +1,5 @@
 """Names that the tagger reads, among the concepts of analysers and at their places in a document."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pg_graphrag.index.graph.drafts import ChunkDraft

@@ -1,7 +1,5 @@
 """Who speaks in a conversation."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.naming.full_names import speakers

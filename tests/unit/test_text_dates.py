@@ -1,7 +1,5 @@
 """Dates of questions: every usual way of writing a day is read, and what is no day is left alone."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.text.dates import Date, dates
 

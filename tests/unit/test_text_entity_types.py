@@ -1,7 +1,5 @@
 """Types of names in one document."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.text.concept import Concept, entity_types
 

@@ -1,7 +1,5 @@
 """What makes a concept of a document an entity."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.text.naming.gate import Mention, Usage, counted_windows, is_entity, language_of, traits
 

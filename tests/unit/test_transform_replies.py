@@ -1,7 +1,5 @@
 """What models say of a query to be transformed, read tolerantly; what cannot be used is a fault."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.llm.asking import replies
 from pg_graphrag.llm.endpoints.faults import ItemFault

@@ -1,7 +1,5 @@
 """Calls of one process: each goes on over its own connection, whoever else has had a turn meanwhile."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Uploads: pictures follow their documents, batch by batch, and only those that went in."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import psycopg

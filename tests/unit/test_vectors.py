@@ -1,7 +1,5 @@
 """The nearest vectors that are allowed."""
 
-from __future__ import annotations
-
 from pg_graphrag.ground.numeric import Flags, Ids, np
 from pg_graphrag.search.query.cached_vectors import nearest_allowed
 

@@ -1,7 +1,5 @@
 """Walks over entities and weak concepts: what is both is one node."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from struct import pack
 from typing import Any

@@ -1,7 +1,5 @@
 """What tests of texts share: the tokenizers of the runtime."""
 
-from __future__ import annotations
-
 import pytest
 from pg_graphrag.ground.asset_paths import MODELS
 from pg_graphrag.text.tokenizers import Tokenizer, names, tokenizer

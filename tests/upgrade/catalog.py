@@ -1,7 +1,5 @@
 """Everything an extension owns in a database, in a form that two databases can be compared by: names, no oids."""
 
-from __future__ import annotations
-
 import psycopg
 
 # {label}: (what tells the object, everything else about it). $members: pg_depend's rows of what the extension owns.

@@ -3,8 +3,6 @@
 ``PYTHONPATH=python PYTHON -m tests.upgrade.freeze`` writes corpus-VERSION.sql.gz and found-VERSION.json (released.py).
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from contextlib import ExitStack

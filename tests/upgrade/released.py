@@ -6,8 +6,6 @@ from 0.2.0 on what freeze.py fills in. ``found-VERSION.json`` is what that versi
 {corpus: {mode: [[source_key, score]]}}.
 """
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Mapping
 from pathlib import Path

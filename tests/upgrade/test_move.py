@@ -1,7 +1,5 @@
 """From the extension of a released version to a database without it: update, copy, and back. Nothing is indexed anew."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """This package serves databases whose extension is of the version before, and sessions go over with ALTER EXTENSION UPDATE."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -17,7 +15,7 @@ from pg_graphrag import __version__ as VERSION
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Cluster, Database
 from tests.sql.batching import settle
-from tests.sql.ingest import ROCKETS, delete, jobs, put, put_all, rows, search, statuses, value, wait_for, work
+from tests.sql.ingest import ROCKETS, delete, index_all, jobs, put, put_all, rows, search, statuses, value, wait_for, work
 from tests.sql.test_cli import cli
 from tests.upgrade.freeze import MODES, reply
 from tests.upgrade.released import HERE, QUESTIONS, create_released, restore_released
@@ -74,8 +72,7 @@ def test_a_database_of_the_version_before_finds_what_it_found(shared_cluster: Cl
 
 
 def test_a_database_of_the_version_before_is_written_curated_and_checked(old: Database) -> None:
-    put_all(old, "default", TEXTS)
-    work(old)
+    index_all(old, "default", TEXTS)
     put(old, "default", "wal", "The WAL writer sleeps.")
     delete(old, "default", "vacuum")
     old.execute("SELECT graphrag.rename_entity('Osaka', 'Osaka City')")
@@ -105,8 +102,7 @@ def test_a_model_is_asked_for_a_database_of_the_version_before(old: Database) ->
 
 @pytest.mark.slow
 def test_open_sessions_go_over_with_an_update_and_the_work_that_waits_is_done(old: Database, db: Database) -> None:
-    put_all(old, "default", {"wal": TEXTS["wal"], "gone": "Kim Park lives in Seoul."})
-    work(old)
+    index_all(old, "default", {"wal": TEXTS["wal"], "gone": "Kim Park lives in Seoul."})
     delete(old, "default", "gone")
     put_all(old, "default", {key: TEXTS[key] for key in ("checkpoint", "vacuum")})
     with Database.open(old.url) as reader, Database.open(old.url) as updater:
@@ -117,8 +113,7 @@ def test_open_sessions_go_over_with_an_update_and_the_work_that_waits_is_done(ol
         assert found(reader)["bm25"] == []
         work(old)
         assert loaded(reader) == loaded(old) == VERSION
-        put_all(db, "default", TEXTS)
-        work(db)
+        index_all(db, "default", TEXTS)
         assert found(reader) == found(old)
         # The former version's engine made the vectors of the first.
         assert found(old) == {
@@ -157,8 +152,7 @@ def fingerprint(db: Database) -> Any:
 
 @pytest.mark.slow
 def test_a_session_goes_back_with_an_update_that_is_rolled_back(old: Database) -> None:
-    put_all(old, "default", TEXTS)
-    work(old)
+    index_all(old, "default", TEXTS)
     before = found(old)
     old.execute("BEGIN")
     old.execute("ALTER EXTENSION pg_graphrag UPDATE")

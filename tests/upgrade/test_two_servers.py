@@ -20,7 +20,7 @@ from pg_graphrag import __version__ as VERSION
 from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import PROJECT, SERVER_PYTHONPATH, Cluster, Database, Runtime
-from tests.sql.ingest import delete, put_all, rows, value, wait_for, work
+from tests.sql.ingest import delete, index_all, put_all, rows, value, wait_for, work
 from tests.upgrade.freeze import MODES
 from tests.upgrade.released import skip_without_released
 from tests.upgrade.test_served_versions import BEFORE, TEXTS, found, neighbors, of_version
@@ -118,8 +118,7 @@ def two_servers(runtime: Runtime, version: str) -> Iterator[Servers]:
         with Database.open(primary.create_database("app")) as db:
             db.url = primary.url("app")
             db.execute(f"CREATE EXTENSION pg_graphrag VERSION '{version}' CASCADE".encode())
-            put_all(db, "default", TEXTS)
-            work(db)
+            index_all(db, "default", TEXTS)
         standby = Cluster(runtime, primary=primary, environment=packages[1].environment)
         closing.append(standby)
         servers = Servers(primary, standby, *packages, db.url)
@@ -166,18 +165,15 @@ def test_standby_first(released: Servers) -> None:
         assert (found(new), graph(new), graph(old)) == (before, graph(writer), graph(writer))
         assert f".pg_graphrag-{VERSION}/released/{BEFORE}/" in loaded(new)
         # The primary works on with its package, and the standby shows it.
-        put_all(writer, "default", {"new": "Kim Park starts a checkpoint in Osaka."})
-        work(writer)
+        index_all(writer, "default", {"new": "Kim Park starts a checkpoint in Osaka."})
         released.catch_up()
         assert found(new) == found(writer) == found(old) != before
 
         # Then the primary, whose session goes on likewise.
         released.on_primary.copy(released.on_standby)
-        put_all(writer, "default", {"newer": "Bob Stone reads the checkpoint of Kim Park."})
-        work(writer)
+        index_all(writer, "default", {"newer": "Bob Stone reads the checkpoint of Kim Park."})
         with released.session() as other:
-            put_all(other, "default", {"newest": "Ann Lee praises the checkpoint of Bob Stone."})
-            work(other)
+            index_all(other, "default", {"newest": "Ann Lee praises the checkpoint of Bob Stone."})
             released.catch_up()
             assert found(other) == found(writer) == found(new) == found(old)
             assert rows(other, "SELECT * FROM graphrag.check('default')") == []

@@ -3,8 +3,6 @@
 No released version has this host. The earlier version is this one with less and other in it, as a version before would have.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import threading

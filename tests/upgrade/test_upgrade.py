@@ -1,7 +1,5 @@
 """ALTER EXTENSION UPDATE from every released version keeps all data, and ends with what a fresh installation has."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -15,18 +15,11 @@ MAX_BATCH_CHARACTERS = 4_000_000
 class Document:
     """One row of ``graphrag.documents``, as an application writes it.
 
-    Parameters
-    ----------
-    content : str
-        The text.
-    source_key : str, optional
-        The application's own key, unique in the corpus; the server takes a hash of title and content when absent.
-    title : str, optional
-        Indexed with every chunk.
-    metadata : mapping, optional
-        Anything JSON can hold; ``search(filter=…)`` reads it.
-    valid_from, valid_to : datetime, optional
-        Time the document holds for.
+    `content`: the text.
+    `source_key`: the application's own key, unique in the corpus; the server takes a hash of title and content when absent.
+    `title`: indexed with every chunk.
+    `metadata`: anything JSON can hold; ``search(filter=…)`` reads it.
+    `valid_from`, `valid_to` (datetime): time the document holds for.
     """
 
     content: str
@@ -45,10 +38,7 @@ _FIELDS = frozenset(item.name for item in fields(Document))
 def as_document(document: DocumentLike) -> Document:
     """Return `document` (a `Document`, a mapping with its fields, or only the text) as a `Document`.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 when a mapping has an unknown field or no ``content``.
+    Raises GraphRAGError: 22023 when a mapping has an unknown field or no ``content``.
     """
     if isinstance(document, Document):
         return document

@@ -7,14 +7,9 @@ from pathlib import Path
 class GraphRAGError(Exception):
     """An error a user can act on.
 
-    Parameters
-    ----------
-    message : str
-        What is wrong, with the offending value.
-    sqlstate : str
-        Five-character SQLSTATE, for example ``22023`` (invalid parameter value).
-    detail, hint : str, optional
-        More about the value; the next step.
+    `message`: what is wrong, with the offending value.
+    `sqlstate`: five-character SQLSTATE, for example ``22023`` (invalid parameter value).
+    `detail`, `hint`: more about the value; the next step.
     """
 
     def __init__(self, message: str, *, sqlstate: str = "22023", detail: str | None = None, hint: str | None = None):

@@ -24,10 +24,8 @@ _BLANK = re.compile(r"[ \t\n\r]*+")
 def read_json(text: str, parse_float: Callable[[str], Any] = float) -> Any:
     """Return the value of a JSON text that is well-formed, as jsonb shows it.
 
-    Raises
-    ------
-    GraphRAGError
-        54001 where lists and objects are nested too deep, 22003 for a whole number of more digits than Python reads.
+    Raises GraphRAGError: 54001 where lists and objects are nested too deep, 22003 for a whole number of more digits than
+      Python reads.
     """
     decoder = json.JSONDecoder(parse_float=parse_float)
     try:

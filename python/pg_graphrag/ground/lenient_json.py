@@ -220,14 +220,9 @@ class _Torn(Exception):
 class Reader:
     """One JSON value within a text, whose backslashes are `mended`.
 
-    Attributes
-    ----------
-    value : Any
-        An object or array; where the text is torn, with the elements that are whole.
-    start, end : int
-        Its first character; the one after it, or after what was read of it.
-    torn, at_end : bool
-        Whether the value is not whole, and whether that is because the text ends.
+    `value`: an object or array; where the text is torn, with the elements that are whole.
+    `start`, `end`: its first character; the one after it, or after what was read of it.
+    `torn`, `at_end`: whether the value is not whole, and whether that is because the text ends.
     """
 
     def __init__(self, text: str, start: int):

@@ -15,10 +15,7 @@ def merged_order(relevances: Mapping[str, Sequence[float]]) -> list[tuple[str, i
     keeps its order, in which rows that share little with the question can stand high, and gets as many places as it is near
     the question. Ties: the row of higher rank, then the corpus by the code points of its name.
 
-    Parameters
-    ----------
-    relevances : mapping
-        By corpus, the relevance of each row of its answer, best first.
+    `relevances`: by corpus, the relevance of each row of its answer, best first.
     """
     best = {corpus: corpus_relevance(shares) for corpus, shares in relevances.items()}
     places = [(corpus, place) for corpus, shares in relevances.items() for place in range(len(shares))]

@@ -25,33 +25,8 @@ else:
     NDArray = stand_ins.NDArray
 
 
-__all__ = [
-    "Arrays",
-    "Flags",
-    "IdIndex",
-    "Ids",
-    "Lists",
-    "NDArray",
-    "Places",
-    "Scores",
-    "Texts",
-    "Vectors",
-    "are_new",
-    "difference",
-    "distinct",
-    "float64s",
-    "int64s",
-    "multiply",
-    "np",
-    "numbered",
-    "packed",
-    "part",
-    "prefixed",
-    "sums",
-    "union",
-    "values_of",
-    "within",
-]
+# What is imported here for all.
+__all__ = ["NDArray", "np"]
 
 # (n,): numbers of entities, chunks or nodes, or places.
 Ids: TypeAlias = NDArray[np.int64]
@@ -150,6 +125,12 @@ def within(values: NDArray[Integer], ascending: NDArray[Integer]) -> Flags:
         return np.zeros(len(values), np.bool_)
     is_within: Flags = ascending.take(ascending.searchsorted(values), mode="clip") == values
     return is_within
+
+
+def places_of(ids: Ids, among: Ids) -> Ids:
+    """Return the places of ids, of their shape, in `among`, (n,), which has each of them once, in any order."""
+    by_id = np.argsort(among)
+    return by_id[np.searchsorted(among, ids, sorter=by_id)]
 
 
 def values_of(ids: Ids, ascending: Ids, values: Ids, otherwise: int) -> Ids:

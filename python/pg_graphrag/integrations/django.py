@@ -50,23 +50,13 @@ class CreateGraphRAG(GraphRAGOperation):
 class AttachTable(GraphRAGOperation):
     """Keep a corpus in step with the table of a model: ``graphrag.attach_table``. Backwards it is detached.
 
-    Parameters
-    ----------
-    model : str
-        Model of the app.
-    content : sequence of str
-        Fields of the text.
-    title : str, optional
-        Field of the title.
-    metadata : sequence of str
-        Fields that searches can filter by, by the names of their columns: ``author_id`` of a foreign key.
-    corpus : str
-        Corpus, which has to exist (`CreateCorpus`); "default" does.
-    options : mapping
-        Those of attach_table(): key_prefix, where, valid_from, valid_to.
+    `model`: model of the app.
+    `content`: fields of the text.
+    `title`: field of the title.
+    `metadata`: fields that searches can filter by, by the names of their columns: ``author_id`` of a foreign key.
+    `corpus`: corpus, which has to exist (`CreateCorpus`); "default" does.
+    `options`: those of attach_table(): key_prefix, where, valid_from, valid_to.
 
-    Notes
-    -----
     Rows that are there already follow with ``BackfillTable``, in a migration of its own with ``atomic = False``.
     """
 
@@ -133,10 +123,7 @@ class BackfillTable(GraphRAGOperation):
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         """Call the procedure.
 
-        Raises
-        ------
-        GraphRAGError
-            25001 in a transaction.
+        Raises GraphRAGError: 25001 in a transaction.
         """
         model = to_state.apps.get_model(app_label, self.model)
         if not _is_allowed(schema_editor, app_label, model):
@@ -208,22 +195,13 @@ class GraphRAGQuerySet(models.QuerySet):
 
         A row has `graphrag_rank` (from 1), `graphrag_score` and `graphrag_content`, the best chunk.
 
-        Parameters
-        ----------
-        top_k : int
-            Rows at most; as many as match where they are fewer. The others are as in `GraphRAG.search`.
+        `top_k`: rows at most; as many as match where they are fewer. The others are as in `GraphRAG.search`.
 
-        Notes
-        -----
         The keys of a queryset with conditions are read first, and searched among; those of others where a document was found
         that is no row. Where they are very many, give conditions as `filter` on the metadata, and tables a key_prefix.
 
-        Raises
-        ------
-        GraphRAGError
-            0A000 where Django uses another driver than psycopg 3; 22023 for a queryset that is sliced.
-        django.db.Error
-            Of the database, with psycopg's as its cause.
+        Raises GraphRAGError: 0A000 where Django uses another driver than psycopg 3; 22023 for a queryset that is sliced.
+        Raises django.db.Error: of the database, with psycopg's as its cause.
         """
         if self.query.is_sliced:
             raise GraphRAGError(
@@ -313,12 +291,8 @@ class GraphRAGQuerySet(models.QuerySet):
 class GraphRAGModel(models.Model):
     """A model whose table is attached (`AttachTable`): ``Article.objects.graphrag_search("…")``.
 
-    Attributes
-    ----------
-    graphrag_corpus : str
-        Corpus that the table is attached to.
-    graphrag_key_prefix : str
-        The option key_prefix that it is attached with.
+    `graphrag_corpus`: corpus that the table is attached to.
+    `graphrag_key_prefix`: the option key_prefix that it is attached with.
     """
 
     graphrag_corpus = "default"
@@ -335,10 +309,7 @@ class GraphRAGModel(models.Model):
 def client(corpus: str = "default", using: str = "default") -> GraphRAG:
     """Return a client on Django's own connections: its calls are part of Django's transaction, its errors Django's.
 
-    Raises
-    ------
-    GraphRAGError
-        0A000 where Django uses another driver than psycopg 3.
+    Raises GraphRAGError: 0A000 where Django uses another driver than psycopg 3.
     """
     wrapper = connections[using]
     wrapper.ensure_connection()

@@ -21,17 +21,11 @@ from pg_graphrag.integrations import of_one_corpus, place_of, title_of, with_own
 class GraphRAGRetriever(BaseRetriever):
     """Chunks found by ``graphrag.search``, best first.
 
-    Parameters
-    ----------
-    client : GraphRAG, optional
-        One corpus of a database, for `invoke`.
-    async_client : AsyncGraphRAG, optional
-        The same for `ainvoke`; without it `ainvoke` uses `client` in a thread.
-    mode, top_k, filter, options
-        As in `GraphRAG.search`; `options` is its keyword arguments. `invoke` takes each of them, too.
+    `client` (GraphRAG): one corpus of a database, for `invoke`.
+    `async_client` (AsyncGraphRAG): the same for `ainvoke`; without it `ainvoke` uses `client` in a thread.
+    `mode`, `top_k`, `filter`, `options`: as in `GraphRAG.search`; `options` is its keyword arguments. `invoke` takes each of
+      them, too.
 
-    Notes
-    -----
     A result has the number of the chunk as its id. Its metadata are the document's, and source_key, title, document_id,
     corpus, score and explain; where the document's have such a name too, these are graphrag_source_key and so on.
     """
@@ -84,20 +78,12 @@ class GraphRAGVectorStore(VectorStore):
     Vectors, words and graph are made by the corpus. A text longer than a chunk is found by its chunks, which share its id.
     What was added is indexed before the next read.
 
-    Parameters
-    ----------
-    client : GraphRAG, optional
-        One corpus of a database.
-    async_client : AsyncGraphRAG, optional
-        The same for the methods on asyncio; without it they use `client` in a thread.
-    mode : str
-        How `similarity_search` searches: ``naive`` compares vectors; see `GraphRAG.search` for others.
-    process_jobs : bool
-        Whether reads index first what this store has added, which needs the extension's owner. False: workers do, and what
-        they have not come to is not found yet.
+    `client` (GraphRAG): one corpus of a database.
+    `async_client` (AsyncGraphRAG): the same for the methods on asyncio; without it they use `client` in a thread.
+    `mode`: how `similarity_search` searches: ``naive`` compares vectors; see `GraphRAG.search` for others.
+    `process_jobs`: whether reads index first what this store has added, which needs the extension's owner. False: workers do,
+      and what they have not come to is not found yet.
 
-    Notes
-    -----
     `filter` of a search is that of `GraphRAG.search`; other keyword arguments are its options. A title is what metadata have
     as ``title``. Searches by vector are not supported (NotImplementedError): the corpus makes its vectors itself.
     """
@@ -128,10 +114,7 @@ class GraphRAGVectorStore(VectorStore):
     ) -> "GraphRAGVectorStore":
         """Make a store of `kwargs` and add texts to it. `embedding` has to be None.
 
-        Raises
-        ------
-        GraphRAGError
-            0A000 for an embedding.
+        Raises GraphRAGError: 0A000 for an embedding.
         """
         _refuse(embedding)
         store = cls(**kwargs)
@@ -188,10 +171,7 @@ class GraphRAGVectorStore(VectorStore):
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
         """Delete texts by their ids; unknown ones are passed over.
 
-        Raises
-        ------
-        GraphRAGError
-            22023 without ids.
+        Raises GraphRAGError: 22023 without ids.
         """
         _needed(self._client, "client").delete(_given(ids))
         self._has_new_documents = True

@@ -43,11 +43,8 @@ class GraphRAGGraphStore(GraphStore):
     Graph documents become documents with what they say (``graphrag.import_documents``), so that the graph stays what documents
     say. What was added is indexed before the next read.
 
-    Parameters
-    ----------
-    client : GraphRAG
-        One corpus of a database, by its owner: Cypher is the owner's. For adding, one with the option extractor ``given``
-        (or ``llm``).
+    `client` (GraphRAG): one corpus of a database, by its owner: Cypher is the owner's. For adding, one with the option
+      extractor ``given`` (or ``llm``).
     """
 
     def __init__(self, client: GraphRAG):
@@ -89,10 +86,7 @@ class GraphRAGGraphStore(GraphStore):
 
         `include_source` makes no difference: a graph is what documents say, so their text is always stored.
 
-        Raises
-        ------
-        GraphRAGError
-            22023 for a source without an id.
+        Raises GraphRAGError: 22023 for a source without an id.
         """
         for part in parts([_document(document) for document in graph_documents]):
             self._client.call("import_documents", documents=part)

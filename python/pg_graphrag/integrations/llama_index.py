@@ -105,17 +105,10 @@ Edges: (Entity)-[:RELATED {keywords, description, weight}]->(Entity), stored in 
 class GraphRAGRetriever(BaseRetriever):
     """Chunks found by ``graphrag.search``, best first.
 
-    Parameters
-    ----------
-    client : GraphRAG
-        One corpus of a database.
-    mode, top_k, filter, **options
-        As in `GraphRAG.search`; `filter` may be LlamaIndex's, too.
-    async_client : AsyncGraphRAG, optional
-        The same for `aretrieve`; without it `aretrieve` uses `client` in a thread.
+    `client` (GraphRAG): one corpus of a database.
+    `mode`, `top_k`, `filter`, `options`: as in `GraphRAG.search`; `filter` may be LlamaIndex's, too.
+    `async_client` (AsyncGraphRAG): the same for `aretrieve`; without it `aretrieve` uses `client` in a thread.
 
-    Notes
-    -----
     A node has the number of the chunk as its id. Its metadata are the document's, and source_key, title, document_id and
     corpus; with `corpora` or the option `min_relevance` relevance, and where one of these corpora did not answer `unanswered`.
     Where the document's have such a name too, these are graphrag_source_key and so on.
@@ -168,13 +161,9 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
     Nodes of text are documents, and what is extracted of them is imported with them (``graphrag.import_documents``), so that
     the graph stays what documents say. What was written is indexed before the next read.
 
-    Parameters
-    ----------
-    client : GraphRAG
-        One corpus of a database; for writing, one with the option extractor ``given`` (or ``llm``), by its owner.
+    `client` (GraphRAG): one corpus of a database; for writing, one with the option extractor ``given`` (or ``llm``), by its
+      owner.
 
-    Notes
-    -----
     Vectors are the corpus' own: `supports_vector_queries` is False. `GraphRAGRetriever` searches by them.
     """
 
@@ -288,10 +277,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
     ) -> None:
         """Delete the documents of nodes of text (`ids`, or by `properties`); entities go with the last that names them.
 
-        Raises
-        ------
-        GraphRAGError
-            0A000 for names of entities or relations: they are what documents say.
+        Raises GraphRAGError: 0A000 for names of entities or relations: they are what documents say.
         """
         if entity_names or relation_names:
             raise GraphRAGError(
@@ -313,9 +299,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
     def vector_query(self, query: Any, **kwargs: Any) -> tuple[list[LabelledNode], list[float]]:
         """Refuse: vectors are the corpus' own.
 
-        Raises
-        ------
-        NotImplementedError
+        Raises NotImplementedError.
         """
         raise NotImplementedError(
             "the corpus has vectors of its own: use GraphRAGRetriever, or GraphRAG.search_entities"

@@ -78,17 +78,11 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
     ``MockEmbedding(1)``. A node longer than a chunk is found by its chunks, which share its id. What was added is indexed
     before the next read.
 
-    Parameters
-    ----------
-    client : GraphRAG
-        One corpus of a database.
-    async_client : AsyncGraphRAG, optional
-        The same for `aquery` and `async_add`; without it they use `client` in a thread.
-    mode : str
-        How queries of LlamaIndex's default mode search: ``naive`` compares vectors. ``hybrid``, ``semantic_hybrid``,
-        ``sparse`` and ``text_search`` are ours of these names.
-    process_jobs : bool
-        Whether reads index first what this store has added, which needs the extension's owner. False: workers do.
+    `client` (GraphRAG): one corpus of a database.
+    `async_client` (AsyncGraphRAG): the same for `aquery` and `async_add`; without it they use `client` in a thread.
+    `mode`: how queries of LlamaIndex's default mode search: ``naive`` compares vectors. ``hybrid``, ``semantic_hybrid``,
+      ``sparse`` and ``text_search`` are ours of these names.
+    `process_jobs`: whether reads index first what this store has added, which needs the extension's owner. False: workers do.
     """
 
     stores_text: bool = True
@@ -142,10 +136,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
     ) -> None:
         """Delete nodes by their ids.
 
-        Raises
-        ------
-        GraphRAGError
-            0A000 for filters.
+        Raises GraphRAGError: 0A000 for filters.
         """
         _refuse(filters)
         self._delete_keys(node_ids or [])
@@ -161,10 +152,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
         """Return nodes in the order of their ids, without unknown ones.
 
-        Raises
-        ------
-        GraphRAGError
-            0A000 for filters.
+        Raises GraphRAGError: 0A000 for filters.
         """
         _refuse(filters)
         return [
@@ -177,10 +165,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Return the best chunks for a query's text; `kwargs` are options of the search.
 
-        Raises
-        ------
-        GraphRAGError
-            0A000 for a query without a text, and for modes and operators of filters that there are not.
+        Raises GraphRAGError: 0A000 for a query without a text, and for modes and operators of filters that there are not.
         """
         arguments = self._arguments(query)
         self._index()
@@ -245,10 +230,7 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 def as_filter(filters: MetadataFilters) -> dict[str, Any]:
     """Return the filter of a search for LlamaIndex's; an empty one, {}, restricts nothing.
 
-    Raises
-    ------
-    GraphRAGError
-        0A000 for an operator that there is not.
+    Raises GraphRAGError: 0A000 for an operator that there is not.
     """
     parts = [as_filter(item) if isinstance(item, MetadataFilters) else _condition(item) for item in filters.filters]
     conditions = [part for part in parts if part]

@@ -40,10 +40,7 @@ def search(
 ) -> TableValuedAlias:
     """Return ``graphrag.search`` as a selectable of rank, chunk_id, document_id, source_key, title, content, score, explain.
 
-    Parameters
-    ----------
-    query : str or SQL expression
-        The question. The others are as in `GraphRAG.search`.
+    `query` (str or SQL expression): the question. The others are as in `GraphRAG.search`.
     """
     call = func.graphrag.search(
         cast(query, Text),
@@ -118,14 +115,9 @@ def select_found(
     Conditions on the model (``where()``) leave out some of the rows that were found. What is to be searched among is told by
     `filter`, so that there are `top_k` chunks.
 
-    Parameters
-    ----------
-    key : mapped attribute, or column
-        What the table is attached by: ``Article.id``, or ``articles.c.id``.
-    key_prefix : str
-        The option key_prefix that it is attached with.
-    **arguments
-        Those of `search`; `top_k` counts chunks.
+    `key` (mapped attribute, or column): what the table is attached by: ``Article.id``, or ``articles.c.id``.
+    `key_prefix`: the option key_prefix that it is attached with.
+    `arguments`: those of `search`; `top_k` counts chunks.
     """
     if key_prefix:
         # Documents that are no rows take no places.

@@ -180,10 +180,7 @@ def _documents(db: Database, document_ids: set[int]) -> dict[int, Row]:
 def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOptions:
     """Check the options of a search in `mode`; `function` is the one called: search, context or ask.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for an unknown option, one that the mode does not have, or a bad value, naming it.
+    Raises GraphRAGError: 22023 for an unknown option, one that the mode does not have, or a bad value, naming it.
     """
     values = {} if options in (None, "", "{}") else read_options(options, '{"graph_top_k": 60}')
     for name, value in values.items():

@@ -79,18 +79,12 @@ def search_corpora(
 ) -> list[tuple[Any, ...]]:
     """Return (rank, chunk_id, document_id, source_key, title, content, score, explain, corpus) best first.
 
-    Parameters
-    ----------
-    corpora
-        Names in any order; ``*`` stands for all that the caller may read and sees something of.
-    seconds
-        How long each may take; None: no limit but the session's.
+    `corpora`: names in any order; ``*`` stands for all that the caller may read and sees something of.
+    `seconds`: how long each may take; None: no limit but the session's.
 
-    Raises
-    ------
-    GraphRAGError
-        As of search, for what the caller gave. What fails in one corpus is a WARNING, and an error where no other has a row.
-        22023 for no name or a bad limit, 22004 for a null, 42704 where the caller may read none, 54000 for too many.
+    Raises GraphRAGError: as of search, for what the caller gave. What fails in one corpus is a WARNING, and an error where no
+      other has a row. 22023 for no name or a bad limit, 22004 for a null, 42704 where the caller may read none, 54000 for too
+      many.
     """
     limit = check_top_k(top_k)
     if seconds is not None and not LEAST_CORPUS_SECONDS <= seconds <= MAX_CORPUS_SECONDS:
@@ -260,10 +254,7 @@ def _attempt(
 ) -> T | _Fault:
     """Return what `work` returns, or why it failed. `corpus`: its name, where the caller may be told.
 
-    Raises
-    ------
-    GraphRAGError
-        Of a transaction that fails, or a machine without memory. A cancel is raised as it is.
+    Raises GraphRAGError: of a transaction that fails, or a machine without memory. A cancel is raised as it is.
     """
     try:
         with db.subtransaction() if left is None else db.bounded(left):

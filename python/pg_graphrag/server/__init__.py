@@ -357,12 +357,9 @@ def _load(path: str) -> None:
 def call(plpy: Any, extension_version: str, path: str, *arguments: Any) -> Any:
     """Call ``pg_graphrag.<module>:<function>`` with the session's database and the SQL function's arguments.
 
-    Raises
-    ------
-    plpy.Error
-        58P01 for a version of the extension that is not served; 53200 where memory is short; for a `GraphRAGError` its own
-        SQLSTATE, DETAIL and HINT; XX000 for an error that nothing foresaw.
-        Errors of SQL statements, query cancel among them, keep these; a refusal without a HINT gets one.
+    Raises plpy.Error: 58P01 for a version of the extension that is not served; 53200 where memory is short; for a
+      `GraphRAGError` its own SQLSTATE, DETAIL and HINT; XX000 for an error that nothing foresaw. Errors of SQL statements,
+      query cancel among them, keep these; a refusal without a HINT gets one.
     """
     db = database(plpy)
     if extension_version != __version__:

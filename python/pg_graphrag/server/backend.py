@@ -45,10 +45,7 @@ def _server() -> tuple[Any, Any, Callable[[], bool]]:
 def check() -> None:
     """Have the server act on a pending cancel, timeout or terminate. Without one this takes a microsecond and no snapshot.
 
-    Raises
-    ------
-    plpy.SPIError
-        57014 when the statement is cancelled. Terminate ends the process.
+    Raises plpy.SPIError: 57014 when the statement is cancelled. Terminate ends the process.
     """
     if not _calls or _suspensions:
         return
@@ -135,10 +132,7 @@ def cancelled_after(plpy: Any, seconds: float) -> Iterator[None]:
 
     The kernel sends the signal of a cancel: Python does not run while a statement does. ITIMER_REAL is the server's own.
 
-    Raises
-    ------
-    OutOfTimeError
-        Of the statement that is cancelled then. Other cancels pass as they are.
+    Raises OutOfTimeError: of the statement that is cancelled then. Other cancels pass as they are.
     """
     library = ctypes.CDLL(None, use_errno=True)
     timer, notice = ctypes.c_void_p(), _Notice(signal=signal.SIGINT, kind=0)

@@ -35,10 +35,7 @@ def check_copy() -> None:
 
     The second installation after a session began removes it (extension/install-package).
 
-    Raises
-    ------
-    GraphRAGError
-        55000.
+    Raises GraphRAGError: 55000.
     """
     copy = Path(pg_graphrag.__path__[0])
     if not copy.exists():

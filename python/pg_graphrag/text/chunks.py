@@ -59,15 +59,9 @@ def chunk(text: str, tokenizer: Tokenizer, size: int = 1200, overlap: int = 100)
     chunk needs it: each takes a few ten milliseconds, however long the text. ``"".join(text[c.own_start:c.end])``
     over the chunks is the text, whatever the script. A text without any character has no chunks.
 
-    Parameters
-    ----------
-    size, overlap : int
-        In tokens; ``overlap`` at most half of ``size``, ``size`` at least 16.
+    `size`, `overlap`: in tokens; ``overlap`` at most half of ``size``, ``size`` at least 16.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 when the sizes do not fit each other.
+    Raises GraphRAGError: 22023 when the sizes do not fit each other.
     """
     if size < _SMALLEST or not 0 <= overlap <= size // 2:
         raise GraphRAGError(
@@ -266,12 +260,9 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
 def windows(text: str, start: int, end: int, language: str) -> list[tuple[int, int]]:
     """Cut ``text[start:end]`` into windows of about 60 to 120 words (Japanese, Chinese: 120 to 240 characters).
 
-    Returns
-    -------
-    list of (start, end)
-        Spans in characters of `text` that partition ``[start, end)``, cut at sentence or line ends where one is near,
-        else between words, else anywhere; what is left over at the end and short joins the window before it. One
-        window where the stretch is short, none where it is empty.
+    Returns (start, end) of spans in characters of `text` that partition ``[start, end)``, cut at sentence or line ends
+      where one is near, else between words, else anywhere; what is left over at the end and short joins the window before it.
+      One window where the stretch is short, none where it is empty.
     """
     spans: list[tuple[int, int]] = []
     window_start = piece_start = start

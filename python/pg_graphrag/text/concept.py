@@ -19,26 +19,17 @@ NEVER = 2**31
 class Concept:
     """A noun phrase and where it stands.
 
-    Attributes
-    ----------
-    name : str
-        Display name; a common noun at its end is in the singular, so it can differ from ``text[start:end]``.
-    start, end : int
-        Span in characters. Spans may nest: "PostgreSQL" within "PostgreSQL server".
-    type : str
-        ``NAME`` (a proper name or an identifier) or ``CONCEPT``.
-    mentions_needed : int
-        How many mentions in its document make it an entity: 1, or `REPEATED` for what looks like a phrase of the moment or a
-        piece of a name, `OFTEN` for what describes, or `NEVER`. Walks of searches go over all concepts
-        (index/indexing/chunk_concepts.py).
-    tag : str
-        Its type, where the tagger of names reads a name here; else "".
-    probability : int
-        The tagger's, in hundredths.
-    term_score : float, or None where it is not known
-        How much of a term it is here, by what stands around it (llm/embedding/name_tagger.py).
-    is_piece : bool
-        Whether the tagger's names leave nothing of it here: it is a part of one, or joins several.
+    `name`: display name; a common noun at its end is in the singular, so it can differ from ``text[start:end]``.
+    `start`, `end`: span in characters. Spans may nest: "PostgreSQL" within "PostgreSQL server".
+    `type`: ``NAME`` (a proper name or an identifier) or ``CONCEPT``.
+    `mentions_needed`: how many mentions in its document make it an entity: 1, or `REPEATED` for what looks like a phrase of
+      the moment or a piece of a name, `OFTEN` for what describes, or `NEVER`. Walks of searches go over all concepts
+      (index/indexing/chunk_concepts.py).
+    `tag`: its type, where the tagger of names reads a name here; else "".
+    `probability`: the tagger's, in hundredths.
+    `term_score` (float, or None where it is not known): how much of a term it is here, by what stands around it
+      (llm/embedding/name_tagger.py).
+    `is_piece`: whether the tagger's names leave nothing of it here: it is a part of one, or joins several.
     """
 
     name: str
@@ -118,14 +109,9 @@ def entity_types(concepts: Sequence[Concept], persons: Iterable[str] = (), *, is
 
     Where the tagger reads, what it takes for no name is a CONCEPT: terms (VPN), roles, identifiers.
 
-    Parameters
-    ----------
-    concepts : sequence of Concept
-        By their full names, each as often as it is mentioned.
-    persons : iterable of str
-        Names that are persons', by what else is known.
-    is_read : bool
-        Whether a tagger has read the document.
+    `concepts`: by their full names, each as often as it is mentioned.
+    `persons`: names that are persons', by what else is known.
+    `is_read`: whether a tagger has read the document.
     """
     votes: dict[str, Counter[str]] = {}
     for concept in concepts:

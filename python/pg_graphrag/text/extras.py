@@ -9,10 +9,7 @@ from pg_graphrag.ground.errors import GraphRAGError, install_hint
 def load(module: str, extra: str) -> Any:
     """Import `module`, which the extra `extra` of this package installs.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01 with the command that installs it.
+    Raises GraphRAGError: 58P01 with the command that installs it.
     """
     try:
         return import_module(module)

@@ -10,40 +10,13 @@ from functools import cache
 # ISO 639-1 code -> configuration in pg_catalog (PostgreSQL 17). Japanese and Chinese text reaches the parser as
 # morphemes separated by spaces (search_terms.py); of scripts without a stemmer too, English stemming meets only Latin words.
 REGCONFIG: dict[str, str] = {
-    "ar": "arabic",
-    "ca": "catalan",
-    "da": "danish",
-    "de": "german",
-    "el": "greek",
-    "en": "english",
-    "es": "spanish",
-    "eu": "basque",
-    "fi": "finnish",
-    "fr": "french",
-    "ga": "irish",
-    "he": "english",
-    "hi": "hindi",
-    "hu": "hungarian",
-    "hy": "armenian",
-    "id": "indonesian",
-    "it": "italian",
-    "ja": "english",
-    "ko": "english",
-    "lt": "lithuanian",
-    "ne": "nepali",
-    "nl": "dutch",
-    "no": "norwegian",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "ru": "russian",
-    "sr": "serbian",
-    "sv": "swedish",
-    "ta": "tamil",
-    "th": "english",
-    "tr": "turkish",
-    "yi": "yiddish",
+    "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
+    "eu": "basque", "fi": "finnish", "fr": "french", "ga": "irish", "he": "english", "hi": "hindi", "hu": "hungarian",
+    "hy": "armenian", "id": "indonesian", "it": "italian", "ja": "english", "ko": "english", "lt": "lithuanian",
+    "ne": "nepali", "nl": "dutch", "no": "norwegian", "pt": "portuguese", "ro": "romanian", "ru": "russian",
+    "sr": "serbian", "sv": "swedish", "ta": "tamil", "th": "english", "tr": "turkish", "yi": "yiddish",
     "zh": "english",
-}
+}  # fmt: skip
 
 # Capitals of Latin, Greek and Russian.
 CAPITALS = "A-Z\u00c0-\u00de\u0391-\u03a9\u0400-\u042f"

@@ -108,12 +108,8 @@ _WIDTH = re.compile("[\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a]|[\uff66-\uf
 def narrow(text: str) -> tuple[str, list[int] | None]:
     """Return `text` with letters, digits and kana in their usual width.
 
-    Returns
-    -------
-    str
-        The text; a half-width kana and its voice mark become one character.
-    list of int or None
-        Where each character of it, and its end, stands in `text`; None when all stand where they stood.
+    Returns (the text, in which a half-width kana and its voice mark become one character; where each character of it, and its
+      end, stands in `text`, None when all stand where they stood).
     """
     matches = list(_WIDTH.finditer(text))
     if not matches:

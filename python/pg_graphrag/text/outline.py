@@ -1,7 +1,5 @@
 """The structure of a Markdown-like text: headings, code blocks, tables, pages."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from dataclasses import dataclass

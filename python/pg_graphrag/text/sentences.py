@@ -44,12 +44,9 @@ PARAGRAPH, SENTENCE, LINE = 3, 2, 1
 def sentences(text: str, language: str) -> list[tuple[int, int]]:
     """Cut `text` into sentences.
 
-    Returns
-    -------
-    list of (start, end)
-        Spans in characters that partition the text: every character, white space too, is in exactly one; white space
-        belongs to the sentence before it. A list item, a heading or a line of a chat is a sentence of its own; a line
-        wrapped in mid-sentence is not.
+    Returns (start, end) of spans in characters that partition the text: every character, white space too, is in exactly
+      one; white space belongs to the sentence before it. A list item, a heading or a line of a chat is a sentence of its own;
+      a line wrapped in mid-sentence is not.
     """
     cuts = [0]
     cuts.extend(position for position, _ in ends(text, 0, len(text), language) if position < len(text))

@@ -38,12 +38,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class Tokenizer(ABC):
     """Where the tokens of a text begin and end.
 
-    Attributes
-    ----------
-    name : str
-        As a corpus names it.
-    fingerprint : str
-        SHA-256 (hex) of the file of ranks or vocabulary.
+    `name`: as a corpus names it.
+    `fingerprint`: SHA-256 (hex) of the file of ranks or vocabulary.
     """
 
     name: str
@@ -263,17 +259,11 @@ PATTERNS = {
 def tokenizer(name: str, fingerprint: str | None = None) -> Tokenizer:
     """Return the tokenizer called `name`, loaded once per process.
 
-    Parameters
-    ----------
-    name : str
-        A tiktoken encoding (``cl100k_base``, ``o200k_base``) or a model directory with a tokenizer.json.
-    fingerprint : str, optional
-        What the corpus pinned when it was created.
+    `name`: a tiktoken encoding (``cl100k_base``, ``o200k_base``) or a model directory with a tokenizer.json.
+    `fingerprint`: what the corpus pinned when it was created.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01 when the file is missing; 55000 when it is not the one that was pinned; 22023 when the name cannot be one.
+    Raises GraphRAGError: 58P01 when the file is missing; 55000 when it is not the one that was pinned; 22023 when the name
+      cannot be one.
     """
     loaded = _load(name)
     if fingerprint is not None and fingerprint != loaded.fingerprint:

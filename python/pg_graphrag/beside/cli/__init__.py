@@ -16,6 +16,7 @@ from pg_graphrag.beside.cli.arguments import (
     add_ocr,
     add_options,
     add_providers,
+    flag,
     json_array,
     json_object,
     later,
@@ -86,19 +87,15 @@ def _parser() -> argparse.ArgumentParser:
         "--encoding", metavar="NAME", help="encoding of texts without a byte order mark (default: found by their bytes)"
     )
     add_ocr(ingest)
-    ingest.add_argument("--by-row", action="store_true", help="make a document of each row of CSV files and workbooks")
-    ingest.add_argument(
-        "--pictures", action="store_true", help="keep the pictures of documents too, and read files that are pictures"
-    )
-    ingest.add_argument(
-        "--show-skipped", action="store_true", help="name all files that are skipped, not ten of a kind"
-    )
-    ingest.add_argument(
+    flag(ingest, "--by-row", "make a document of each row of CSV files and workbooks")
+    flag(ingest, "--pictures", "keep the pictures of documents too, and read files that are pictures")
+    flag(ingest, "--show-skipped", "name all files that are skipped, not ten of a kind")
+    flag(
+        ingest,
         "--prune",
-        action="store_true",
-        help="also delete documents of this corpus and prefix that an earlier ingest read and that are no longer there",
+        "also delete documents of this corpus and prefix that an earlier ingest read and that are no longer there",
     )
-    ingest.add_argument("--wait", action="store_true", help="then wait until a worker has indexed them")
+    flag(ingest, "--wait", "then wait until a worker has indexed them")
     ingest.set_defaults(run=later("ingest", "ingest", "files"))
 
     worker = commands.add_parser(
@@ -111,13 +108,9 @@ def _parser() -> argparse.ArgumentParser:
     worker.add_argument(
         "--concurrency", type=positive, default=1, metavar="N", help="sessions that work at a time (default: 1)"
     )
-    worker.add_argument(
-        "--once", action="store_true", help="exit when nothing is due or at work, showing the progress meanwhile"
-    )
-    worker.add_argument(
-        "--profile-time", action="store_true", help="say after each run where the time went, in ms by step"
-    )
-    worker.add_argument("--log-json", action="store_true", help="write the log as JSON, a line an event")
+    flag(worker, "--once", "exit when nothing is due or at work, showing the progress meanwhile")
+    flag(worker, "--profile-time", "say after each run where the time went, in ms by step")
+    flag(worker, "--log-json", "write the log as JSON, a line an event")
     worker.set_defaults(run=later("worker", "worker"))
 
     search = commands.add_parser("search", parents=[corpus], help="search a corpus, or several")
@@ -133,8 +126,8 @@ def _parser() -> argparse.ArgumentParser:
     search.add_argument("--top-k", type=int, default=10, metavar="N", help="results (default: 10)")
     add_filter(search)
     add_options(search, "search options, such as '{\"rrf_k\": 10}'")
-    search.add_argument("--explain", action="store_true", help="also show why each result is there")
-    search.add_argument("--json", action="store_true", help="one JSON object a line, whole texts")
+    flag(search, "--explain", "also show why each result is there")
+    flag(search, "--json", "one JSON object a line, whole texts")
     search.set_defaults(run=later("search", "search"))
 
     ask = commands.add_parser(
@@ -153,8 +146,8 @@ def _parser() -> argparse.ArgumentParser:
         "--response-type", default="multiple paragraphs", metavar="TEXT", help="form of the answer, in words"
     )
     add_options(ask, "search options, such as '{\"chunk_top_k\": 5}'")
-    ask.add_argument("--json", action="store_true", help="one JSON object: answer, citations, usage, context")
-    ask.add_argument("--estimate", action="store_true", help="print what it would cost, at most, and ask nobody")
+    flag(ask, "--json", "one JSON object: answer, citations, usage, context")
+    flag(ask, "--estimate", "print what it would cost, at most, and ask nobody")
     ask.set_defaults(run=later("ask", "ask"))
 
     export = commands.add_parser(
@@ -210,8 +203,8 @@ def _parser() -> argparse.ArgumentParser:
 
     status = commands.add_parser("status", parents=[common], help="show what is indexed, queued and failed")
     status.add_argument("--corpus", help="only this corpus (default: all)")
-    status.add_argument("--watch", action="store_true", help="show the progress until interrupted")
-    status.add_argument("--json", action="store_true", help="one JSON object per corpus")
+    flag(status, "--watch", "show the progress until interrupted")
+    flag(status, "--json", "one JSON object per corpus")
     status.set_defaults(run=later("status", "status"))
 
     metrics = commands.add_parser(
@@ -231,7 +224,7 @@ def _parser() -> argparse.ArgumentParser:
         each node. sync writes the catalogue of this database to all nodes that no subscription brings it to, as their owner.""",
     )
     nodes.add_argument("action", nargs="?", choices=("show", "sync"), default="show", help="(default: show)")
-    nodes.add_argument("--json", action="store_true", help="one JSON object per node")
+    flag(nodes, "--json", "one JSON object per node")
     add_node_timeout(nodes)
     nodes.set_defaults(run=later("nodes", "nodes"))
 
@@ -242,7 +235,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Print the commands that would move corpora from the fullest nodes to the emptiest. It moves nothing.",
     )
     rebalance.add_argument("--dry-run", action="store_true", required=True, help="print the commands")
-    rebalance.add_argument("--json", action="store_true", help="one JSON object per move")
+    flag(rebalance, "--json", "one JSON object per move")
     add_node_timeout(rebalance)
     rebalance.set_defaults(run=later("nodes", "rebalance"))
 
@@ -289,10 +282,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="a round as short as this is the last but one; default 5",
     )
-    move.add_argument(
-        "--undo", action="store_true", help="take the move back, where nothing was written in the target since"
-    )
-    move.add_argument("--force", action="store_true", help="with --undo: also where what was written there is lost")
+    flag(move, "--undo", "take the move back, where nothing was written in the target since")
+    flag(move, "--force", "with --undo: also where what was written there is lost")
     move.set_defaults(run=later("host_command", "move"))
 
     subscribe = commands.add_parser(
@@ -318,10 +309,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="a file of this database's server that has the password, which is not sent then",
     )
-    subscribe.add_argument("--existing-slot", action="store_true", help="take a slot that was made for this database")
-    subscribe.add_argument("--attach", action="store_true", help="also attach the tables to --corpus, as printed")
-    subscribe.add_argument("--dry-run", action="store_true", help="print the statements alone")
-    subscribe.add_argument("--undo", action="store_true", help="drop subscription, slot and publication")
+    flag(subscribe, "--existing-slot", "take a slot that was made for this database")
+    flag(subscribe, "--attach", "also attach the tables to --corpus, as printed")
+    flag(subscribe, "--dry-run", "print the statements alone")
+    flag(subscribe, "--undo", "drop subscription, slot and publication")
     subscribe.set_defaults(run=later("subscribe", "subscribe"))
 
     serve = commands.add_parser(
@@ -359,22 +350,20 @@ def _parser() -> argparse.ArgumentParser:
         metavar="LIST",
         help="tools of MCP that change or query at will: any of insert,curate,cypher (default: none)",
     )
-    serve.add_argument("--stdio", action="store_true", help="speak MCP on standard input and output, and nothing else")
-    serve.add_argument("--worker", action="store_true", help="also do the queued work, in a process beside")
+    flag(serve, "--stdio", "speak MCP on standard input and output, and nothing else")
+    flag(serve, "--worker", "also do the queued work, in a process beside")
     serve.add_argument("--connections", type=positive, default=8, metavar="N", help="to the database (default: 8)")
     serve.add_argument(
         "--waiting", type=positive, default=8, metavar="N", help="more of them, for calls that wait (default: 8)"
     )
-    serve.add_argument("--pictures", action="store_true", help="keep the pictures of files that are uploaded")
+    flag(serve, "--pictures", "keep the pictures of files that are uploaded")
     add_ocr(serve)
     serve.add_argument("--max-upload", type=positive, default=32, metavar="MB", help="size of an upload (default: 32)")
     serve.add_argument(
         "--rate", type=positive, default=50, metavar="N", help="requests a second of a caller (default: 50)"
     )
-    serve.add_argument("--new-token", action="store_true", help="print a token and its hash for --callers, and exit")
-    serve.add_argument(
-        "--new-password", action="store_true", help="ask for a password, print its hash for --callers, and exit"
-    )
+    flag(serve, "--new-token", "print a token and its hash for --callers, and exit")
+    flag(serve, "--new-password", "ask for a password, print its hash for --callers, and exit")
     serve.set_defaults(run=later("serve", "serve", "serve"))
 
     call = commands.add_parser(

@@ -93,6 +93,11 @@ def _run(module: str, function: str, extra: str, needs: tuple[str, ...], args: a
     return status
 
 
+def flag(parser: argparse.ArgumentParser, name: str, about: str) -> None:
+    """Add an option without a value, which says something by being there."""
+    parser.add_argument(name, action="store_true", help=about)
+
+
 def add_ocr(parser: argparse.ArgumentParser) -> None:
     """Add --ocr and --ocr-engine to a command."""
     parser.add_argument(

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.beside.cli.arguments import add_mode, add_options, later, positive
+from pg_graphrag.beside.cli.arguments import add_mode, add_options, flag, later, positive
 
 if TYPE_CHECKING:
     from pg_graphrag.beside.judging.client_model import Model
@@ -37,7 +37,7 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
     evaluate.add_argument(
         "--chart", type=Path, metavar="PATH", help="SVG, PNG or PDF to write (default: FILE with the ending .svg)"
     )
-    evaluate.add_argument("--no-chart", action="store_true", help="write none; needs no matplotlib")
+    flag(evaluate, "--no-chart", "write none; needs no matplotlib")
     _add_table_as_json(evaluate)
     evaluate.set_defaults(run=later("evaluate", "evaluate", "evaluation"))
 
@@ -116,7 +116,7 @@ def add_commands(commands: Any, corpus: argparse.ArgumentParser) -> None:
     judge.add_argument(
         "--same", type=int, default=25, metavar="N", help="answers judged against themselves (default: 25; 0: none)"
     )
-    judge.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    flag(judge, "--json", "one JSON object instead of tables")
     judge.set_defaults(run=later("judge", "judge", "evaluation", ("numpy", "openai", "scipy")))
 
     make = commands.add_parser(
@@ -143,7 +143,7 @@ def _add_depths(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_table_as_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of the table")
+    flag(parser, "--json", "one JSON object a line instead of the table")
 
 
 def model_of(args: argparse.Namespace) -> "Model":

@@ -17,12 +17,8 @@ from pg_graphrag.ground.errors import GraphRAGError
 def connect(url: str, corpus: str | None = None) -> psycopg.Connection[Any]:
     """Connect to a database that has the extension, or the schema of `pg-graphrag install`; to the node that has a corpus.
 
-    Raises
-    ------
-    psycopg.OperationalError
-        When there is no such server or database.
-    GraphRAGError
-        58P01 when the database has neither.
+    Raises psycopg.OperationalError when there is no such server or database.
+    Raises GraphRAGError: 58P01 when the database has neither.
     """
     connection = open_connection(url) if corpus is None else connect_to(url, corpus)[0]
     if not is_installed(connection):

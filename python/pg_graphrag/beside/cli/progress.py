@@ -44,11 +44,8 @@ def _until(row: Progress) -> datetime:
 class Display:
     """Shows a `Progress` as often as it is given one.
 
-    Parameters
-    ----------
-    stream : TextIO, optional
-        Where to; standard error by default. A terminal gets two lines that are redrawn, anything else a new line every
-        ten seconds.
+    `stream`: where to; standard error by default. A terminal gets two lines that are redrawn, anything else a new line every
+      ten seconds.
     """
 
     def __init__(self, stream: TextIO | None = None):
@@ -89,10 +86,7 @@ class Display:
 def line(progress: Progress, rate: float | None) -> str:
     """Return one line of text: done, documents, chunks, entities, relationships, rate and time left.
 
-    Parameters
-    ----------
-    rate : float or None
-        Documents a second; None when unknown.
+    `rate`: documents a second; None when unknown.
     """
     return ", ".join(
         [
@@ -107,12 +101,8 @@ def line(progress: Progress, rate: float | None) -> str:
 def lines(progress: Progress, rate: float | None, width: int) -> tuple[str, str]:
     """Return two lines that fit a terminal: a bar with documents, rate and time left, and what was made of them.
 
-    Parameters
-    ----------
-    rate : float or None
-        Documents a second; None when unknown.
-    width : int
-        Columns of the terminal.
+    `rate`: documents a second; None when unknown.
+    `width`: columns of the terminal.
     """
     share = _share(progress)
     text = f"{int(share * 100)}%, " + ", ".join([*_document_counts(progress), *_speed(progress, rate)])

@@ -107,11 +107,8 @@ def worker(args: argparse.Namespace) -> int:
 def work(order: Order, concurrency: int = 1) -> int:
     """Run `concurrency` worker sessions.
 
-    Returns
-    -------
-    int
-        Exit status: 0 when stopped by a signal or drained; 1 after an error that waiting does not mend; with `once`
-        128 + the signal's number when stopped before the queue was drained.
+    Returns the exit status: 0 when stopped by a signal or drained; 1 after an error that waiting does not mend; with `once` 128 +
+      the signal's number when stopped before the queue was drained.
     """
     _log(as_json=order.log_json)
     stop = _Stop(order.once)

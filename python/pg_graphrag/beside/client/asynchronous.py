@@ -80,27 +80,19 @@ class Pool(Protocol):
 class AsyncGraphRAG:
     """One corpus of a database, for reading and writing.
 
-    Parameters
-    ----------
-    source : str or psycopg.AsyncConnection or AsyncConnectionPool
-        A libpq URL or connection string: one connection of the client's own, opened when first needed, reopened when
-        lost, each call committed. Where the database knows that another node has the corpus (``graphrag.placements``), the
-        client goes there, as the same role, with the password of this URL only where host and port are the same, else with
-        what libpq's password file has. A connection: everything happens in the transaction its owner has open. A pool: a
-        connection of it for each call. Empty: libpq's own environment (``PGHOST``, ``PGSERVICE``, …).
-    corpus : str
-        Corpus of all calls.
-    log_queries : bool
-        Note searches and contexts in the query log, of corpora that have one (option ``query_log``): one more statement
-        each. `ask` is noted by the server.
-    replicas : sequence of str, psycopg.AsyncConnection or AsyncConnectionPool
-        Hot standbys of the database. Searches, contexts and neighbors go to one after the other; where none answers, or is
-        near enough, to `source`.
-    max_lag : float
-        Seconds by which a replica may be behind. It is asked at most once a second.
+    `source` (str or psycopg.AsyncConnection or AsyncConnectionPool): a libpq URL or connection string: one connection of the
+      client's own, opened when first needed, reopened when lost, each call committed. Where the database knows that another
+      node has the corpus (``graphrag.placements``), the client goes there, as the same role, with the password of this URL
+      only where host and port are the same, else with what libpq's password file has. A connection: everything happens in the
+      transaction its owner has open. A pool: a connection of it for each call. Empty: libpq's own environment (``PGHOST``,
+      ``PGSERVICE``, …).
+    `corpus`: corpus of all calls.
+    `log_queries`: note searches and contexts in the query log, of corpora that have one (option ``query_log``): one more
+      statement each. `ask` is noted by the server.
+    `replicas` (sequence of str, psycopg.AsyncConnection or AsyncConnectionPool): hot standbys of the database. Searches,
+      contexts and neighbors go to one after the other; where none answers, or is near enough, to `source`.
+    `max_lag`: seconds by which a replica may be behind. It is asked at most once a second.
 
-    Notes
-    -----
     Safe to share between tasks of one event loop; with a URL or a connection the calls take turns, with a pool they
     don't. Errors of the database are psycopg's, whose text ends with the server's HINT.
     """
@@ -251,10 +243,8 @@ class AsyncGraphRAG:
         Indexing follows when a worker runs (`process_jobs`, ``pg-graphrag worker`` or pg_cron); see
         `wait_until_indexed`. Documents that would not change cost nothing.
 
-        Parameters
-        ----------
-        documents : Document, mapping, str, or an iterable of these
-            A mapping has the fields of `Document`; a string is only content, its key a hash of it.
+        `documents` (Document, mapping, str, or an iterable of these): a mapping has the fields of `Document`; a string is
+          only content, its key a hash of it.
         """
         rest = iter(batches(as_documents(documents)))
         first = [*islice(rest, 1)]
@@ -279,19 +269,13 @@ class AsyncGraphRAG:
 
         Pictures that are there already stay, with their descriptions.
 
-        Parameters
-        ----------
-        source_key : str
-            The key of a document that is there.
-        pictures : iterable of mappings
-            The columns of ``graphrag.pictures``: `content` (the bytes of a PNG, JPEG, GIF or WebP, at most 10 MiB), and as far
-            as known place, page, is_page (whether it shows the whole page), width, height, alternative_text, caption,
-            recognised_text, description.
+        `source_key`: the key of a document that is there.
+        `pictures` (iterable of mappings): the columns of ``graphrag.pictures``: `content` (the bytes of a PNG, JPEG, GIF or
+          WebP, at most 10 MiB), and as far as known place, page, is_page (whether it shows the whole page), width, height,
+          alternative_text, caption, recognised_text, description.
 
-        Raises
-        ------
-        GraphRAGError
-            02000 where there is no such document; 22023 for a field that there is not, or content that is no bytes.
+        Raises GraphRAGError: 02000 where there is no such document; 22023 for a field that there is not, or content that is
+          no bytes.
         """
         wanted_pictures = list(pictures)
         await self._has_moved()
@@ -315,10 +299,7 @@ class AsyncGraphRAG:
     async def retract(self, source_key: str, reason: str, *, retracted_at: datetime | None = None) -> None:
         """Retract a document: nothing finds it from now on, and its row says why: ``graphrag.retract``.
 
-        Parameters
-        ----------
-        retracted_at : datetime, optional
-            Since when, with a time zone; not in the future.
+        `retracted_at` (datetime): since when, with a time zone; not in the future.
         """
         since = {} if retracted_at is None else {"retracted_at": retracted_at}
         await self._run(in_sql("retract", corpus=self.corpus, source_key=source_key, reason=reason, **since))
@@ -343,25 +324,16 @@ class AsyncGraphRAG:
     ) -> Results[SearchResult]:
         """Find chunks, best first: ``graphrag.search``.
 
-        Parameters
-        ----------
-        mode : str
-            naive, bm25, local, global, hybrid, mix, path, ppr, graph_local, graph_global, drift or lazy.
-        top_k : int
-            Rows returned.
-        filter : mapping, optional
-            Only documents whose metadata contains this.
-        low_level_keywords, high_level_keywords : sequence of str, optional
-            Entities and themes of the query, where the caller knows them better than the server's own understanding.
-        corpora : iterable of str, optional
-            Corpora to search in place of the client's own, in one list; ``["*"]``: all that the caller may read. A client
-            with a URL asks the nodes that have them side by side; ``explain["unanswered"]`` says who did not answer.
-        corpus_timeout : float, optional
-            Seconds that each of them may take.
-        node_timeout : float
-            Seconds that each node may take, where some are on others.
-        **options
-            The search options of the mode, such as ``rrf_k=10`` or ``profile="paper"``.
+        `mode`: naive, bm25, local, global, hybrid, mix, path, ppr, graph_local, graph_global, drift or lazy.
+        `top_k`: rows returned.
+        `filter`: only documents whose metadata contains this.
+        `low_level_keywords`, `high_level_keywords`: entities and themes of the query, where the caller knows them better than
+          the server's own understanding.
+        `corpora`: corpora to search in place of the client's own, in one list; ``["*"]``: all that the caller may read. A
+          client with a URL asks the nodes that have them side by side; ``explain["unanswered"]`` says who did not answer.
+        `corpus_timeout`: seconds that each of them may take.
+        `node_timeout`: seconds that each node may take, where some are on others.
+        `options`: the search options of the mode, such as ``rrf_k=10`` or ``profile="paper"``.
         """
         names = sql_statements.names_of(corpora)
         searched = self.corpus if names is None else ", ".join(map(str, names))
@@ -504,10 +476,7 @@ class AsyncGraphRAG:
     ) -> Results[ReportResult]:
         """Find reports on communities, best first: ``graphrag.search_reports``.
 
-        Parameters
-        ----------
-        only_level : int, optional
-            Only reports of this level, 0 the coarsest. The others are as in `search`.
+        `only_level`: only reports of this level, 0 the coarsest. The others are as in `search`.
         """
         statement = results(
             "search_reports",
@@ -541,15 +510,9 @@ class AsyncGraphRAG:
     ) -> dict[str, Any]:
         """Return what a language model is given for a query: ``graphrag.context``.
 
-        Parameters
-        ----------
-        max_tokens : int, optional
-            Budget for the whole, by the corpus' tokenizer. The others are as in `search`.
+        `max_tokens`: budget for the whole, by the corpus' tokenizer. The others are as in `search`.
 
-        Returns
-        -------
-        dict
-            entities, relationships, reports, chunks, references (numbered), prompt, tokens.
+        Returns entities, relationships, reports, chunks, references (numbered), prompt, tokens.
         """
         with tracing.call("context", self.corpus, mode, query, options) as call:
             statement = value(
@@ -585,13 +548,8 @@ class AsyncGraphRAG:
     ) -> Answer:
         """Answer a question from the documents, with citations: ``graphrag.ask``. Needs a model for answers.
 
-        Parameters
-        ----------
-        history : sequence of {"role": "user" or "assistant", "content": str}, optional
-            The conversation before the question.
-        response_type : str
-            The form of the answer, in words: "single sentence", "bullet list", …
-
+        `history` (sequence of {"role": "user" or "assistant", "content": str}): the conversation before the question.
+        `response_type`: the form of the answer, in words: "single sentence", "bullet list", …
         The others are as in `context`.
         """
         with tracing.call("ask", self.corpus, mode, question, options) as call:
@@ -676,17 +634,12 @@ class AsyncGraphRAG:
     ) -> Results[Evaluation]:
         """Measure modes on questions with known evidence, for each mode and k: ``graphrag.evaluate``.
 
-        Parameters
-        ----------
-        questions : iterable of mapping
-            ``question``, ``evidence`` (source keys), and optionally ``id``, ``low_level_keywords``, ``high_level_keywords``,
-            ``query_entities``, ``answer_types`` (for modes that have these options, where a variant does not set them).
-        k : sequence of int
-            Depths.
-        baseline : str, optional
-            The mode that others are compared to; the first of `modes` when None.
-        **options
-            ``seed``, ``per_question``, ``variants``.
+        `questions` (iterable of mapping): ``question``, ``evidence`` (source keys), and optionally ``id``,
+          ``low_level_keywords``, ``high_level_keywords``, ``query_entities``, ``answer_types`` (for modes that have these
+          options, where a variant does not set them).
+        `k`: depths.
+        `baseline`: the mode that others are compared to; the first of `modes` when None.
+        `options`: ``seed``, ``per_question``, ``variants``.
         """
         statement = results(
             "evaluate",
@@ -711,14 +664,9 @@ class AsyncGraphRAG:
     ) -> Results[CorpusComparison]:
         """Measure the same questions on this corpus and on another, for each mode, k and metric: ``graphrag.compare_corpora``.
 
-        Parameters
-        ----------
-        other : str
-            A corpus with the same documents, as `clone_corpus` makes it.
-        questions : iterable of mapping, optional
-            As for `evaluate`; those of `golden_questions` when None.
-        **options
-            ``seed``, ``variants``.
+        `other`: a corpus with the same documents, as `clone_corpus` makes it.
+        `questions` (iterable of mapping): as for `evaluate`; those of `golden_questions` when None.
+        `options`: ``seed``, ``variants``.
         """
         judged = await self.golden_questions() if questions is None else list(questions)
         statement = results(
@@ -750,12 +698,8 @@ class AsyncGraphRAG:
     ) -> None:
         """Note a verdict on an answer, ``good`` or ``bad``: ``graphrag.feedback``.
 
-        Parameters
-        ----------
-        evidence : sequence of str, optional
-            Source keys of documents that answer the question, such as those of the answer's citations.
-        author : str
-            Who says so, where many people share a role. A later verdict of the same author on the question replaces it.
+        `evidence`: source keys of documents that answer the question, such as those of the answer's citations.
+        `author`: who says so, where many people share a role. A later verdict of the same author on the question replaces it.
         """
         statement = nothing(
             "feedback",
@@ -861,10 +805,7 @@ class AsyncGraphRAG:
     async def progress(self) -> Progress:
         """Return how far indexing is.
 
-        Raises
-        ------
-        GraphRAGError
-            42704 when there is no such corpus.
+        Raises GraphRAGError: 42704 when there is no such corpus.
         """
         return await self._run(sql_statements.progress(self.corpus))
 
@@ -922,22 +863,12 @@ class AsyncGraphRAG:
     async def wait_until_indexed(self, timeout: float | None = None, *, show_progress: bool = False) -> Progress:
         """Wait until no document of the corpus is pending; some worker must be running.
 
-        Parameters
-        ----------
-        timeout : float, optional
-            Seconds; forever when None.
-        show_progress : bool
-            Show how far it is: a bar in a notebook, else lines on standard error.
+        `timeout`: seconds; forever when None.
+        `show_progress`: show how far it is: a bar in a notebook, else lines on standard error.
 
-        Returns
-        -------
-        Progress
-            Its ``failed`` counts the documents that became dead letters.
+        Returns a `Progress`, whose ``failed`` counts the documents that became dead letters.
 
-        Raises
-        ------
-        TimeoutError
-            With the number of documents still pending.
+        Raises TimeoutError with the number of documents still pending.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         bar = ProgressBar() if show_progress else None
@@ -971,20 +902,12 @@ class AsyncGraphRAG:
     async def call(self, function: str, **arguments: Any) -> Any:
         """Call a function of the schema whose body is Python, by name: ``call("merge_entities", entities=[…], target="…")``.
 
-        Parameters
-        ----------
-        **arguments
-            The function's own, by name; `corpus` is the client's where it is left out. jsonb: an object, or JSON as text.
+        `arguments`: the function's own, by name; `corpus` is the client's where it is left out. jsonb: an object, or JSON as
+          text.
 
-        Returns
-        -------
-        object
-            Its value; a list where it returns a set; dictionaries for rows with columns; None where it returns nothing.
+        Returns its value; a list where it returns a set; dictionaries for rows with columns; None where it returns nothing.
 
-        Raises
-        ------
-        GraphRAGError
-            42883 when there is no such function with these arguments.
+        Raises GraphRAGError: 42883 when there is no such function with these arguments.
         """
         return await self._run(sql_statements.any_call(self.corpus, function, arguments))
 

@@ -56,10 +56,7 @@ def settings_of(url: str) -> dict[str, Any]:
 def check_source(source: Any, connection_class: type[Any]) -> None:
     """Refuse what is no URL, connection of that class of psycopg 3 or pool of such.
 
-    Raises
-    ------
-    GraphRAGError
-        0A000 for a connection or pool of another library or of the other client; 22023 for anything else.
+    Raises GraphRAGError: 0A000 for a connection or pool of another library or of the other client; 22023 for anything else.
     """
     if isinstance(source, str):
         scheme, separator, _ = source.partition("://")

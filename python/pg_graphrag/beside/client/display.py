@@ -25,10 +25,7 @@ class Results(list[T]):
     def to_pandas(self) -> "pandas.DataFrame":
         """Return a data frame with the fields as columns; of an empty list, one without columns.
 
-        Raises
-        ------
-        GraphRAGError
-            58P01 without pandas.
+        Raises GraphRAGError: 58P01 without pandas.
         """
         try:
             import pandas

@@ -116,10 +116,7 @@ FOR_ALL_ROWS = "SET LOCAL cursor_tuple_fraction = 1"
 def items(corpus: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[Item]:
     """Make nodes and edges of the rows of `GRAPH`; the number of levels comes first.
 
-    Raises
-    ------
-    GraphRAGError
-        42704 when there is no such corpus.
+    Raises GraphRAGError: 42704 when there is no such corpus.
     """
     keys: dict[int, str] = {}
     exists = False

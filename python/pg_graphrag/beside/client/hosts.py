@@ -231,10 +231,7 @@ def check_no_pipeline(connection: "psycopg.Connection[Any] | psycopg.AsyncConnec
 def process(connection: psycopg.Connection[Any]) -> "Process":
     """Return what serves a connection beside its database.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01 where the packages that it needs are not installed; 0A000 in a pipeline.
+    Raises GraphRAGError: 58P01 where the packages that it needs are not installed; 0A000 in a pipeline.
     """
     check_no_pipeline(connection)
     try:

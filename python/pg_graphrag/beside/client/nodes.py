@@ -114,10 +114,7 @@ def url_at(info: psycopg.ConnectionInfo, place: Place) -> str:
     The password is that of the connection where host and port are the same, else what libpq's password file has for the host;
     never that of ``PGPASSWORD``, which is of no host.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 where the catalogue says more than where the node is.
+    Raises GraphRAGError: 22023 where the catalogue says more than where the node is.
     """
     try:
         address = {name: str(value) for name, value in conninfo_to_dict(place.url).items() if value is not None}
@@ -306,11 +303,8 @@ class Form:
     def merged(self, answers: Mapping[Request, Results[SearchResult] | Exception]) -> Results[SearchResult]:
         """Return the rows of several databases as the search of one that has all their corpora.
 
-        Raises
-        ------
-        Exception
-            Of a corpus that was named and is not there or not for the caller; and where nothing was found and a node did not
-            answer.
+        Raises Exception: of a corpus that was named and is not there or not for the caller; and where nothing was found and a
+          node did not answer.
         """
         notes: dict[str, list[str]] = {}
         rows: list[SearchResult] = []

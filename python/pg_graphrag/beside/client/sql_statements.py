@@ -84,10 +84,7 @@ def _call(
 def any_call(corpus: str, function: str, arguments: Mapping[str, Any]) -> Statement[Any]:
     """The call of any function of the schema whose body is Python, with arguments by name, for either host.
 
-    Raises
-    ------
-    GraphRAGError
-        42883 when there is none that takes these arguments.
+    Raises GraphRAGError: 42883 when there is none that takes these arguments.
     """
     try:
         routine = find(function, arguments)
@@ -138,10 +135,7 @@ def search(
 ) -> Statement[Results[SearchResult]]:
     """Chunks of one corpus, or of several, each of which may take so many seconds.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for seconds without `corpora`.
+    Raises GraphRAGError: 22023 for seconds without `corpora`.
     """
     if corpora is not None:
         return results("search", SearchResult, corpora=corpora, corpus_timeout=seconds, **arguments)
@@ -252,10 +246,7 @@ _SAME_PICTURE = """
 def lock_document(corpus: str, source_key: str) -> Statement[int]:
     """The number of a document, which is locked before its pictures are.
 
-    Raises
-    ------
-    GraphRAGError
-        02000 where there is no such document, when the result is read.
+    Raises GraphRAGError: 02000 where there is no such document, when the result is read.
     """
 
     def number(rows: list[Row]) -> int:
@@ -278,10 +269,7 @@ def lock_document(corpus: str, source_key: str) -> Statement[int]:
 def keep_pictures(document: int, pictures: Sequence[Mapping[str, Any]]) -> Statement[list[int]]:
     """Delete the pictures of a document but those that are given; which of these there are not, by their places.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for an unknown field, or content that is no bytes.
+    Raises GraphRAGError: 22023 for an unknown field, or content that is no bytes.
     """
     for picture in pictures:
         if unknown := sorted(set(picture) - {"content", *_PICTURE_COLUMNS}):

@@ -122,10 +122,7 @@ def send(connection: psycopg.Connection[Any], corpus: str, documents: Iterable[M
 
     It makes several calls: have them be one transaction (`client.hosts.transaction`).
 
-    Raises
-    ------
-    GraphRAGError
-        55000 where the corpus' searches would not look at what is imported.
+    Raises GraphRAGError: 55000 where the corpus' searches would not look at what is imported.
     """
     rag = GraphRAG(connection, corpus)
     total = Imported()

@@ -30,10 +30,7 @@ class Output:
     def table(self, name: str, must_exist: bool = True) -> list[Row]:
         """Return the rows of a table; none where it is absent and need not be there.
 
-        Raises
-        ------
-        GraphRAGError
-            58P01 where a table or pyarrow is missing.
+        Raises GraphRAGError: 58P01 where a table or pyarrow is missing.
         """
         path = self._folder / f"{name}.parquet"
         if not path.is_file():
@@ -181,10 +178,7 @@ def _metadata(row: Row) -> Row:
 def parquet() -> Any:
     """Return ``pyarrow.parquet``.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01 where it is not installed.
+    Raises GraphRAGError: 58P01 where it is not installed.
     """
     try:
         import pyarrow.parquet

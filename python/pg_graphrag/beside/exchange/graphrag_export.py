@@ -199,10 +199,7 @@ class Export:
     def write(self) -> dict[str, int]:
         """Write all tables; return how many rows each has.
 
-        Raises
-        ------
-        GraphRAGError
-            42704 for an unknown corpus, 58P01 without pyarrow.
+        Raises GraphRAGError: 42704 for an unknown corpus, 58P01 without pyarrow.
         """
         parquet()
         with self._connection.transaction():

@@ -65,15 +65,7 @@ class Groups:
 def plot(graph: "networkx.Graph[str]", groups: Groups, path: Path, title: str) -> None:
     """Draw a graph to a file whose ending names the format.
 
-    Parameters
-    ----------
-    graph : networkx.Graph
-        As `to_networkx` makes it.
-
-    Raises
-    ------
-    GraphRAGError
-        58P01 without matplotlib, 22023 for another ending.
+    Raises GraphRAGError: 58P01 without matplotlib, 22023 for another ending.
     """
     if path.suffix.lower() not in (".svg", ".png", ".pdf"):
         raise GraphRAGError(f"no format for {path.name}", hint="Name the file *.svg, *.png, *.pdf or *.html.")

@@ -36,10 +36,7 @@ def write(path: Path, items: Iterable[Item]) -> tuple[int, int]:
 
     Nodes come before edges. The file appears when it is whole.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for another ending.
+    Raises GraphRAGError: 22023 for another ending.
     """
     try:
         writer = {".graphml": _graphml, ".gexf": _gexf}[path.suffix.lower()]

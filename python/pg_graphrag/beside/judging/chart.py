@@ -16,10 +16,7 @@ _SIGNIFICANT = 0.05
 def draw(rows: Sequence[Evaluation], path: Path, title: str) -> None:
     """Write the chart of `rows` to `path`; its ending decides the format.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for a format that matplotlib cannot write, 58P01 for a file that cannot be written.
+    Raises GraphRAGError: 22023 for a format that matplotlib cannot write, 58P01 for a file that cannot be written.
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -50,21 +50,13 @@ class Usage:
 class Model:
     """A chat model.
 
-    Parameters
-    ----------
-    name : str
-        As the endpoint calls it.
-    base_url : str, optional
-        The endpoint; None: the ``openai`` package's own (``OPENAI_BASE_URL``, or OpenAI).
-    api_key_env : str, optional
-        The environment variable that holds the key; endpoints of one's own often need none. None: ``OPENAI_API_KEY`` at the
-        host that ``OPENAI_BASE_URL`` names, or OpenAI's; no key at others.
-    temperature : float, optional
-        None: the model's own.
-    concurrency : int
-        Requests at a time.
-    memory : Path, optional
-        JSON Lines of usable replies: what is there is not asked again, so that a run broken off goes on where it was.
+    `name`: as the endpoint calls it.
+    `base_url`: the endpoint; None: the ``openai`` package's own (``OPENAI_BASE_URL``, or OpenAI).
+    `api_key_env`: the environment variable that holds the key; endpoints of one's own often need none. None:
+      ``OPENAI_API_KEY`` at the host that ``OPENAI_BASE_URL`` names, or OpenAI's; no key at others.
+    `temperature`: None: the model's own.
+    `concurrency`: requests at a time.
+    `memory`: JSON Lines of usable replies: what is there is not asked again, so that a run broken off goes on where it was.
     """
 
     name: str
@@ -79,17 +71,10 @@ class Model:
     def ask_all(self, prompts: Sequence[tuple[str, str]], parse: Callable[[Any], T]) -> list[T | None]:
         """Return what `parse` makes of the JSON object in the reply to each prompt; None: no usable reply.
 
-        Parameters
-        ----------
-        prompts : sequence of (str, str)
-            A name that tells repetitions of one prompt apart, and the prompt.
-        parse : callable
-            Takes the object; raises `Unusable` when it is not what was asked for, and the model is asked again.
+        `prompts` (sequence of (str, str)): a name that tells repetitions of one prompt apart, and the prompt.
+        `parse`: takes the object; raises `Unusable` when it is not what was asked for, and the model is asked again.
 
-        Raises
-        ------
-        GraphRAGError
-            08006 when the endpoint cannot be reached or refuses; replies until then are in the memory.
+        Raises GraphRAGError: 08006 when the endpoint cannot be reached or refuses; replies until then are in the memory.
         """
         return asyncio.run(self._ask_all(prompts, parse))
 
@@ -194,10 +179,7 @@ def _origin(url: str) -> tuple[str, str]:
 def read_object(text: str) -> Any:
     """Return the first whole JSON object in a reply, be it within prose, thoughts or a code fence.
 
-    Raises
-    ------
-    Unusable
-        When there is none.
+    Raises Unusable when there is none.
     """
     if (value := next(filter(None, objects(without_reasoning(text))), None)) is None:
         raise Unusable("the reply holds no JSON object")

@@ -10,10 +10,8 @@ from pg_graphrag.ground.errors import GraphRAGError
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a file, one a line; blank lines mean nothing.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01 for a file that cannot be read; 22023 naming the line that is no JSON object, and for a file without any.
+    Raises GraphRAGError: 58P01 for a file that cannot be read; 22023 naming the line that is no JSON object, and for a file
+      without any.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -40,10 +38,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def read_questions(path: Path) -> list[tuple[str, str]]:
     """Return (id, question) of each line; without an id, it is the number of the line.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for a line without a question, and for an id that occurs twice.
+    Raises GraphRAGError: 22023 for a line without a question, and for an id that occurs twice.
     """
     return [(name, fields["question"]) for name, fields in _read_by_id(path, "question").items()]
 

@@ -65,13 +65,9 @@ def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> in
 
     One snapshot of the source, one transaction of the target. Both are read and written as the owner.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01 where a database has not this version; 55000 where the target has corpora, or not the policies of the source's
-        operator; 42501 as `check_owner`.
-    psycopg.Error
-        Others of the servers, 42501 among them. The target is as it was then.
+    Raises GraphRAGError: 58P01 where a database has not this version; 55000 where the target has corpora, or not the policies
+      of the source's operator; 42501 as `check_owner`.
+    Raises psycopg.Error: others of the servers, 42501 among them. The target is as it was then.
     """
     rows = psycopg.rows.tuple_row
     with (

@@ -32,10 +32,8 @@ Plan = tuple[str, tuple[str, ...]]
 class ProcessDatabase(Database):
     """Statements over a connection in autocommit mode, which is this object's while a call is under way.
 
-    Raises
-    ------
-    GraphRAGError
-        55000 for a connection in a transaction: of another isolation level, it would not have the snapshot of a search.
+    Raises GraphRAGError: 55000 for a connection in a transaction: of another isolation level, it would not have the snapshot
+      of a search.
     """
 
     is_server = False
@@ -55,10 +53,8 @@ class ProcessDatabase(Database):
     def run(self, routine: Routine, arguments: Sequence[Any]) -> Any:
         """Return what a routine returns for the values of all its arguments, in its own transaction.
 
-        Raises
-        ------
-        psycopg.Error
-            The error of a statement, or the package's own as the server would raise it: with SQLSTATE, DETAIL and HINT.
+        Raises psycopg.Error: the error of a statement, or the package's own as the server would raise it: with SQLSTATE,
+          DETAIL and HINT.
         """
         with self._call(routine):
             returned = run(self.shared, routine.path, arguments)
@@ -113,10 +109,7 @@ class ProcessDatabase(Database):
     def transaction(self) -> Iterator[None]:
         """Have the calls inside be one transaction: all of them, or none. Procedures are refused there.
 
-        Raises
-        ------
-        psycopg.Error
-            25P02 for a call after one that failed; else of the calls.
+        Raises psycopg.Error: 25P02 for a call after one that failed; else of the calls.
         """
         with self._session.joint():
             yield

@@ -40,10 +40,7 @@ def process_of(connection: psycopg.Connection[Any]) -> "Process":
 class Process:
     """The routines of the package over a connection to a database that `schema.install` has prepared.
 
-    Raises
-    ------
-    psycopg.Error
-        42501 as `schema.check_owner` says; 22021 for another encoding.
+    Raises psycopg.Error: 42501 as `schema.check_owner` says; 22021 for another encoding.
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
@@ -64,18 +61,11 @@ class Process:
     ) -> list[tuple[Any, ...]]:
         """Return the rows of a routine, each a tuple of its columns; no row of a procedure and of void.
 
-        Parameters
-        ----------
-        arguments : Mapping
-            By name; what has a default may be left out. Objects of jsonb may be given as Python's.
-        columns : sequence of str, optional
-            Which columns, in this order; all when None.
+        `arguments`: by name; what has a default may be left out. Objects of jsonb may be given as Python's.
+        `columns`: which columns, in this order; all when None.
 
-        Raises
-        ------
-        psycopg.Error
-            As the server would raise it; 58P01 where package and schema are of different versions, 42883 for a function or
-            arguments that there are not, 0A000 for what this host has not.
+        Raises psycopg.Error: as the server would raise it; 58P01 where package and schema are of different versions, 42883
+          for a function or arguments that there are not, 0A000 for what this host has not.
         """
         routine, values = self._resolve(name, arguments)
         with self._turn():

@@ -68,10 +68,7 @@ def _catalog() -> dict[str, Any]:
 def made_by_build(path: Path) -> str:
     """Return the text of a file that a build makes.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01 when it is not there: the package was put in place without its build.
+    Raises GraphRAGError: 58P01 when it is not there: the package was put in place without its build.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -88,10 +85,7 @@ def _routine(fields: dict[str, Any]) -> Routine:
 def find(name: str, argument_names: Collection[str]) -> Routine:
     """Return the routine of that name that takes the arguments that are given.
 
-    Raises
-    ------
-    GraphRAGError
-        42883 when there is none.
+    Raises GraphRAGError: 42883 when there is none.
     """
     overloads = routines().get(name, ())
     for routine in overloads:

@@ -9,6 +9,7 @@ import psycopg
 
 from pg_graphrag import __version__
 from pg_graphrag.beside.process.routines import PLAIN, made_by_build
+from pg_graphrag.beside.process.statement_errors import cannot_act
 from pg_graphrag.beside.process.updates import changed_tables, changes_between, update_statements
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.server.corpus.options import Options
@@ -32,19 +33,12 @@ def install(connection: psycopg.Connection[Any]) -> str | None:
     Whoever makes it owns it. An update waits for calls of processes that are under way; those that come later, of processes
     of the earlier version, are refused.
 
-    Returns
-    -------
-    str or None
-        The version that it has now; None where it had this version before.
+    Returns the version that it has now; None where it had this version before.
 
-    Raises
-    ------
-    GraphRAGError
-        0A000 for a version from which no update leads here, a server or a vector extension that is too old; 42710 for a
-        database with the extension, or with something else called graphrag; 42501 where the extension vector or the roles
-        cannot be made, or somebody else owns the schema.
-    psycopg.Error
-        Others of the server. Nothing is changed then.
+    Raises GraphRAGError: 0A000 for a version from which no update leads here, a server or a vector extension that is too old;
+      42710 for a database with the extension, or with something else called graphrag; 42501 where the extension vector or the
+      roles cannot be made, or somebody else owns the schema.
+    Raises psycopg.Error: others of the server. Nothing is changed then.
     """
     with connection.transaction(), connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
         cursor.execute(
@@ -119,22 +113,15 @@ def check_owner(cursor: psycopg.Cursor[Any]) -> None:
     Its owner's triggers, policies and views run in the session, and can take back SET ROLE: he must not get more rights by it.
     A role that he may act for already can use the schema, too: the owner of an attached table.
 
-    Raises
-    ------
-    GraphRAGError
-        42501 where neither of the session's user and the owner is a member of the other, or the user alone is a superuser.
+    Raises GraphRAGError: 42501 where neither of the session's user and the owner is a member of the other, or the user alone
+      is a superuser.
     """
     row = cursor.execute(_OWNER_OF_SCHEMA).fetchone()
     if row is None:
         return
     owner, user, is_member, is_more = row
     if not is_member:
-        raise GraphRAGError(
-            f'role "{user}" cannot act for "{owner}", who owns the schema graphrag',
-            sqlstate="42501",
-            hint="Let the process connect as the owner, or as a member of it; SET ROLE, or the URL's "
-            "options=-c role=…, says who asks.",
-        )
+        raise cannot_act(user, owner)
     if is_more:
         raise GraphRAGError(
             f'"{user}" is a superuser, and "{owner}", who owns the schema graphrag, is none: his code would run as "{user}"',

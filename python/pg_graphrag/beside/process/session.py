@@ -18,7 +18,7 @@ from psycopg.rows import dict_row
 
 from pg_graphrag import __version__
 from pg_graphrag.beside.process.routines import Routine
-from pg_graphrag.beside.process.statement_errors import CANCELLED, StatementError, database_error
+from pg_graphrag.beside.process.statement_errors import CANCELLED, StatementError, cannot_act, database_error
 from pg_graphrag.beside.process.turns import in_statement
 from pg_graphrag.beside.process.values import register_loaders
 from pg_graphrag.ground.errors import GraphRAGError, OutOfTimeError
@@ -234,12 +234,8 @@ class Session:
     def _admit(self, command: str) -> None:
         """Run a command; then check that the caller may call the routine, and note who he is.
 
-        Raises
-        ------
-        GraphRAGError
-            58P01 where package and schema are of different versions.
-        StatementError
-            42501 where he may not.
+        Raises GraphRAGError: 58P01 where package and schema are of different versions.
+        Raises StatementError: 42501 where he may not.
         """
         self._check_admission(self._execute(f"{command}; {_settings_and_identity(self.routines[0])}")[0])
         if not self._owner:
@@ -267,9 +263,7 @@ class Session:
 
         `prepare`: the server keeps its plan. `may_open`: it only reads, and may open the transaction in one message.
 
-        Raises
-        ------
-        StatementError
+        Raises StatementError.
         """
         self._prepare_for_statement(may_open=may_open)
         self._is_unused = False
@@ -351,12 +345,7 @@ class Session:
             )
             if has_role or error.sqlstate != "42501":
                 raise
-            raise GraphRAGError(
-                f'role "{self.connection.info.user}" cannot act for "{role}", who owns the schema graphrag',
-                sqlstate="42501",
-                hint="Let the process connect as the owner, or as a member of it; SET ROLE, or the URL's "
-                "options=-c role=…, says who asks.",
-            ) from None
+            raise cannot_act(self.connection.info.user, str(role)) from None
         if role is not None:
             self._role = role
 

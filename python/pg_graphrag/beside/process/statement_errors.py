@@ -18,6 +18,16 @@ class StatementError(Exception):
         self.hint = hint
 
 
+def cannot_act(user: str, owner: str) -> GraphRAGError:
+    """Return the error of a process that may not take on the role of the schema's owner."""
+    return GraphRAGError(
+        f'role "{user}" cannot act for "{owner}", who owns the schema graphrag',
+        sqlstate="42501",
+        hint="Let the process connect as the owner, or as a member of it; SET ROLE, or the URL's "
+        "options=-c role=…, says who asks.",
+    )
+
+
 CANCELLED = "canceling statement due to user request", "57014"
 
 

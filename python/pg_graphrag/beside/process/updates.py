@@ -22,10 +22,7 @@ _GRANTED_LIST = re.compile(r"(GRANT [^\n]*\n)(.*)\n(TO [^\n]*;)", re.DOTALL)
 def changes_between(installed_version: str, version: str) -> Iterator[str]:
     """Yield the scripts of changes that lead from one version to another, in their order.
 
-    Raises
-    ------
-    GraphRAGError
-        0A000 where they do not.
+    Raises GraphRAGError: 0A000 where they do not.
     """
     ways = dict(path.stem.split("--") for path in sorted(PLAIN.glob("*--*.sql")))
     place = installed_version

@@ -56,10 +56,7 @@ def parameter_of(oid: int) -> tuple[type[Parameter], type[Dumper]]:
 def encode(value: Any, *, is_array: bool, element: str) -> bytes | None:
     """Return a value as the text of an SQL type: `element` is its name, without brackets.
 
-    Raises
-    ------
-    GraphRAGError
-        22021 for a text with a null character, which SQL's texts cannot have.
+    Raises GraphRAGError: 22021 for a text with a null character, which SQL's texts cannot have.
     """
     if value is None:
         return None

@@ -160,22 +160,13 @@ def _says_nothing(document: Document) -> bool:
 def read(path: Path, key: str, options: ReadOptions | None = None) -> Iterator[Item]:
     """Read the documents of one file.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    key : str
-        Its ``source_key``, and its ``path`` in the metadata: the path below what the user named, so that it does not
-        depend on the machine.
-    options : ReadOptions, optional
-        Encoding, whether rows are documents, and what is done with pictures.
+    `key`: its ``source_key``, and its ``path`` in the metadata: the path below what the user named, so that it does not
+      depend on the machine.
+    `options`: encoding, whether rows are documents, and what is done with pictures.
 
-    Yields
-    ------
-    Document, Picture, ReadError, ReadWarning, ReadProgress or Skipped
-        One document, or one per line (JSON Lines), attachment or row; behind it its pictures, where `options` ask for
-        them; an error for the file or line that cannot be read; a warning for what a document lacks;
-        `Skipped` for a picture without text.
+    Yields Document, Picture, ReadError, ReadWarning, ReadProgress or Skipped: one document, or one per line (JSON Lines),
+      attachment or row; behind it its pictures, where `options` ask for them; an error for the file or line that cannot be
+      read; a warning for what a document lacks; `Skipped` for a picture without text.
     """
     yield from read_source(
         Source(path, key, path.name, options or ReadOptions()), kind_of(path.name) or "plain.text:read_text"

@@ -16,6 +16,8 @@ from pg_graphrag.beside.readers.source import Source
 # Unpacked bytes of an archive, and of one XML part, of which a parser makes some ten times as much.
 MAX_BYTES, MAX_XML_BYTES = 1 << 30, 1 << 27
 MAX_MEMBERS = 20_000
+# Namespace of what names other parts.
+RELATIONSHIPS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _XML = (".xml", ".rels", ".opf", ".ncx")
 _STEP = 1 << 16
 # How files of Microsoft's older container begin, in which the new formats stand when they are encrypted.
@@ -26,16 +28,10 @@ COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 def opened(source: Source, what: str) -> Iterator[zipfile.ZipFile]:
     """Open an archive whose unpacked size is bounded, and whose XML declares no entities.
 
-    Parameters
-    ----------
-    what : str
-        The format, for errors.
+    `what`: the format, for errors.
 
-    Raises
-    ------
-    ReadError
-        When it is no archive, damaged, encrypted, larger than the bounds or declares entities; and, from within the
-        context, for what Python's zipfile finds wrong.
+    Raises ReadError when it is no archive, damaged, encrypted, larger than the bounds or declares entities; and, from within
+      the context, for what Python's zipfile finds wrong.
     """
     try:
         with source.open() as file, zipfile.ZipFile(file) as archive:
@@ -120,19 +116,22 @@ def read_part(archive: zipfile.ZipFile, name: str) -> bytes | None:
         return None
 
 
+def read_xml(archive: zipfile.ZipFile, name: str) -> etree._Element | None:
+    """Return the root of a part of an archive; None when it is not there, or no XML."""
+    data = read_part(archive, name)
+    try:
+        return parse_xml(data) if data else None
+    except etree.XMLSyntaxError:
+        return None
+
+
 def related_parts(archive: zipfile.ZipFile, name: str, kind: re.Pattern[str] | None = None) -> dict[str, str]:
     """Return {id: name} of the parts that a part of an archive names; of one kind of relationship."""
     folder, _, file = name.rpartition("/")
-    data = read_part(archive, f"{folder}/_rels/{file}.rels")
-    try:
-        root = parse_xml(data) if data else None
-    except etree.XMLSyntaxError:
-        return {}
-    if root is None:
-        return {}
+    root = read_xml(archive, f"{folder}/_rels/{file}.rels")
     parts = (
         (item.get("Id", ""), item.get("Target", ""))
-        for item in root
+        for item in (() if root is None else root)
         if kind is None or kind.search(item.get("Type", ""))
     )
     return {key: posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/") for key, target in parts}

@@ -125,19 +125,11 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
 
     Line ends become ``\\n``. Of text with a few invalid bytes these become U+FFFD, which the source counts.
 
-    Parameters
-    ----------
-    data : bytes
-        The file, or the part of it that begins at byte `offset`.
-    declared : str, optional
-        Encoding named in the file (HTML).
-    around : bytes, optional
-        What stands around the part and tells its encoding better.
+    `data`: the file, or the part of it that begins at byte `offset`.
+    `declared`: encoding named in the file (HTML).
+    `around`: what stands around the part and tells its encoding better.
 
-    Raises
-    ------
-    ReadError
-        For bytes that are no text, or a NUL, with its place as a byte offset from the start of the file.
+    Raises ReadError for bytes that are no text, or a NUL, with its place as a byte offset from the start of the file.
     """
     mark, encoding = _mark(data)
     body = data[len(mark) :]

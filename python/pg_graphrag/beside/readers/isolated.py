@@ -26,11 +26,8 @@ _PLAIN = frozenset(".txt .text .md .markdown .srt .vtt .csv .tsv .jsonl .ndjson"
 class IsolatedReader:
     """Reads files one after the other, in one process until a file breaks it. A context manager.
 
-    Parameters
-    ----------
-    seconds, memory : float, int
-        Bounds for a file: time, for each page anew where text is recognised, and bytes of the process (where the system
-        bounds them).
+    `seconds`, `memory`: bounds for a file: time, for each page anew where text is recognised, and bytes of the process (where
+      the system bounds them).
     """
 
     def __init__(self, options: ReadOptions, seconds: float = MAX_SECONDS, memory: int = MAX_MEMORY):

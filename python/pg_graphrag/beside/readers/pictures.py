@@ -45,31 +45,18 @@ _LONGEST_CAPTION = 500
 class Picture:
     """A picture of a document; readers yield it behind its document.
 
-    Parameters
-    ----------
-    source_key : str
-        The key of the document.
-    index : int
-        Its number in the document, from 1, in reading order.
-    media_type : str
-        One of ``image/png``, ``image/jpeg``, ``image/gif`` and ``image/webp``, by its bytes.
-    data : bytes
-        The file, at most 10 MiB.
-    width, height : int
-        Pixels.
-    page : int, optional
-        The page or slide that it is on, from 1.
-    is_page : bool
-        Whether it shows that whole page, as of a scan.
-    place : int, optional
-        The offset in characters in the document's text: the end of the block of text that it stands in or behind. None
-        where the text does not say, as in sheets and PDF; of a page, see ``page``.
-    alternative_text : str, optional
-        How its author describes it.
-    caption : str, optional
-        What is written below or above it.
-    recognised_text : str, optional
-        What is written in it, where text was recognised.
+    `source_key`: the key of the document.
+    `index`: its number in the document, from 1, in reading order.
+    `media_type`: one of ``image/png``, ``image/jpeg``, ``image/gif`` and ``image/webp``, by its bytes.
+    `data`: the file, at most 10 MiB.
+    `width`, `height`: pixels.
+    `page`: the page or slide that it is on, from 1.
+    `is_page`: whether it shows that whole page, as of a scan.
+    `place`: the offset in characters in the document's text: the end of the block of text that it stands in or behind. None
+      where the text does not say, as in sheets and PDF; of a page, see ``page``.
+    `alternative_text`: how its author describes it.
+    `caption`: what is written below or above it.
+    `recognised_text`: what is written in it, where text was recognised.
     """
 
     source_key: str
@@ -90,16 +77,10 @@ class Picture:
 class Gallery:
     """The pictures that a reader meets. A closed one takes none: readers do not look for any.
 
-    Parameters
-    ----------
-    is_open : bool
-        Whether somebody asks for pictures.
-    unread : dict
-        {kind: number} of those that were left out.
-    is_full : bool
-        Whether one was left out since there is no room; no others are taken.
-    scaled : dict
-        {index: (width, height)} of files larger than what is kept, which were made smaller.
+    `is_open`: whether somebody asks for pictures.
+    `unread`: {kind: number} of those that were left out.
+    `is_full`: whether one was left out since there is no room; no others are taken.
+    `scaled`: {index: (width, height)} of files larger than what is kept, which were made smaller.
     """
 
     is_open: bool = False
@@ -163,11 +144,8 @@ class Gallery:
     def placed(self, content: str, texts: Mapping[int, str], keeps_pictures: bool) -> tuple[str, list[Picture]]:
         """Return a text without marks, and the pictures with their places and captions.
 
-        Parameters
-        ----------
-        texts : {int: str}
-            What is written in pictures, by index. Of those that are not kept it is a paragraph behind the block that the
-            picture stands in or behind.
+        `texts` ({int: str}): what is written in pictures, by index. Of those that are not kept it is a paragraph behind the
+          block that the picture stands in or behind.
         """
         parts: list[str] = []
         length = last = 0
@@ -278,10 +256,8 @@ def pixels_of(image: "Image.Image") -> "Image.Image":
 def open_image(data: bytes) -> Iterator["Image.Image"]:
     """Open a picture: its head is read, its pixels when they are asked for.
 
-    Raises
-    ------
-    ValueError
-        For what is no picture of a known kind, or damaged, also from within the context; the text says its kind in words.
+    Raises ValueError for what is no picture of a known kind, or damaged, also from within the context; the text says its kind
+      in words.
     """
     from PIL import Image
 

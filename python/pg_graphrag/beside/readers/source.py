@@ -21,22 +21,14 @@ Item: TypeAlias = Document | Picture | ReadError | ReadWarning | ReadProgress | 
 class ReadOptions:
     """How to read.
 
-    Parameters
-    ----------
-    encoding : str, optional
-        Encoding of texts that have no byte order mark. Without it, what a file declares, else UTF-8, else what its bytes
-        look like.
-    by_row : bool
-        Whether each row of a CSV file or sheet is a document of its own.
-    pictures : bool
-        Whether the pictures of a document are yielded behind it.
-    ocr : str
-        Whether text of scans and pictures is recognised: ``never``, ``auto`` (pages of PDF without text, pictures) or
-        ``always`` (every page of PDF, whatever text it has).
-    ocr_engine : str
-        ``rapidocr`` or ``tesseract``.
-    ocr_turns : Path, optional
-        A file that is locked while text is recognised: processes that share it take turns, each a page at a time.
+    `encoding`: encoding of texts that have no byte order mark. Without it, what a file declares, else UTF-8, else what its
+      bytes look like.
+    `by_row`: whether each row of a CSV file or sheet is a document of its own.
+    `pictures`: whether the pictures of a document are yielded behind it.
+    `ocr`: whether text of scans and pictures is recognised: ``never``, ``auto`` (pages of PDF without text, pictures) or
+      ``always`` (every page of PDF, whatever text it has).
+    `ocr_engine`: ``rapidocr`` or ``tesseract``.
+    `ocr_turns`: a file that is locked while text is recognised: processes that share it take turns, each a page at a time.
     """
 
     encoding: str | None = None
@@ -82,22 +74,13 @@ class Damage:
 class Source:
     """A file, or a part of one (an attachment).
 
-    Parameters
-    ----------
-    path : Path
-        The file, as errors name it.
-    key : str
-        ``source_key`` of its document, and ``path`` in the metadata.
-    name : str
-        File name: its suffix says what kind it is, its stem is the title of last resort.
-    data : bytes, optional
-        The bytes, where they are a part of the file.
-    damage : Damage
-        What was no text in it; a warning says so when it is read.
-    gallery : Gallery
-        The pictures of its document, where somebody asks for them.
-    left_out : dict
-        {what in words: number} of what is no text of it; a warning says so when it is read.
+    `path`: the file, as errors name it.
+    `key`: ``source_key`` of its document, and ``path`` in the metadata.
+    `name`: file name: its suffix says what kind it is, its stem is the title of last resort.
+    `data`: the bytes, where they are a part of the file.
+    `damage`: what was no text in it; a warning says so when it is read.
+    `gallery`: the pictures of its document, where somebody asks for them.
+    `left_out`: {what in words: number} of what is no text of it; a warning says so when it is read.
     """
 
     path: Path

@@ -20,17 +20,11 @@ def files(
     Nor are links to files outside the folder: who fills it need not be who may read what they lead to.
     Pipes, sockets and devices are no files: reading one may never end.
 
-    Parameters
-    ----------
-    exclude : collection of str
-        Shell patterns; a file is left out when one matches its key, or the key's last part.
-    pictures : bool
-        Whether files that are pictures are read.
+    `exclude`: shell patterns; a file is left out when one matches its key, or the key's last part.
+    `pictures`: whether files that are pictures are read.
 
-    Yields
-    ------
-    (path, key), ReadError or Skipped
-        The key is the path relative to `root` with ``/`` between its parts; the name, when `root` is a file.
+    Yields (path, key), ReadError or Skipped: the key is the path relative to `root` with ``/`` between its parts; the name,
+      when `root` is a file.
     """
     if root.is_file():
         yield _keyed(root, root.name)

@@ -37,10 +37,7 @@ STATIC = Path(__file__).with_name("static")
 def build(settings: Settings, callers: Callers) -> ASGIApp:
     """Return the application: API, OpenAI's front, MCP and pages, behind the guard.
 
-    Raises
-    ------
-    psycopg.Error, GraphRAGError
-        Where the database cannot serve the callers.
+    Raises psycopg.Error, GraphRAGError where the database cannot serve the callers.
     """
     service = Service(settings, callers)
     service.database.check(callers.all)

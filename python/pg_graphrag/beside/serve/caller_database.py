@@ -38,12 +38,8 @@ class Database:
     A connection says who it acts for before every call: the role, and all settings that any caller has. Nothing of the
     last caller can be left, and a connection where that fails is not used.
 
-    Parameters
-    ----------
-    connections, waiting : int
-        How many there are at most, and how many more for calls that wait for a model.
-    wait : float
-        Longest time in seconds that a call waits for one.
+    `connections`, `waiting`: how many there are at most, and how many more for calls that wait for a model.
+    `wait`: longest time in seconds that a call waits for one.
     """
 
     def __init__(self, url: str, connections: int, waiting: int, callers: Collection[Caller], wait: float) -> None:
@@ -72,10 +68,8 @@ class Database:
     def check(self, callers: Iterable[Caller]) -> None:
         """Connect once, and take on every caller's role. The pool would try again, and keep the reason to itself.
 
-        Raises
-        ------
-        psycopg.Error, GraphRAGError
-            When there is no such server, schema or role, or the role of the URL may not take it on.
+        Raises psycopg.Error, GraphRAGError when there is no such server, schema or role, or the role of the URL may not take
+          it on.
         """
         with psycopg.connect(self._url, **settings_of(self._url)) as connection:
             _check_installed(connection)
@@ -110,10 +104,8 @@ class Database:
     def connection(self, caller: Caller) -> Iterator[Connection]:
         """Take a connection that acts for a caller.
 
-        Raises
-        ------
-        psycopg.Error
-            A PoolTimeout where all connections are at work; an OperationalError where the server cannot be reached.
+        Raises psycopg.Error: a PoolTimeout where all connections are at work; an OperationalError where the server cannot be
+          reached.
         """
         connection = self._take(caller)
         try:
@@ -166,10 +158,7 @@ class Database:
 
         `waits`: for a model, it may be for long.
 
-        Raises
-        ------
-        psycopg.Error, GraphRAGError
-            Of the call; 57014 after `seconds`.
+        Raises psycopg.Error, GraphRAGError: of the call; 57014 after `seconds`.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds

@@ -33,16 +33,10 @@ _SECRETS = ("token_sha256", "password_argon2", "identity")
 class Caller:
     """Somebody, and what stands for him in the database.
 
-    Parameters
-    ----------
-    name : str
-        For logs and limits.
-    role : str, optional
-        The role that his calls run as; that of the server's URL when None.
-    settings : tuple of (name, value)
-        Settings of the session, which a condition of ``protect()`` may read.
-    rights : frozenset of str
-        insert, curate, cypher: what the server lets through. The database has the last word.
+    `name`: for logs and limits.
+    `role`: the role that his calls run as; that of the server's URL when None.
+    `settings` (tuple of (name, value)): settings of the session, which a condition of ``protect()`` may read.
+    `rights`: insert, curate, cypher: what the server lets through. The database has the last word.
     """
 
     name: str
@@ -178,10 +172,7 @@ def sole_caller(token: str) -> Callers:
 def read_callers(path: Path) -> Callers:
     """Read the file of callers.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for what it may not say; no secret is in the message.
+    Raises GraphRAGError: 22023 for what it may not say; no secret is in the message.
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))

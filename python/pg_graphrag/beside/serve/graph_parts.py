@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 from pg_graphrag.beside.client import GraphRAG
-from pg_graphrag.beside.client.results import Neighbor
+from pg_graphrag.beside.client.results import EntityResult, Neighbor
 from pg_graphrag.beside.serve.caller_database import Connection
 from pg_graphrag.beside.serve.reading import rows
 from pg_graphrag.ground.errors import GraphRAGError
@@ -146,10 +146,7 @@ def _headings(connection: Connection, corpus: str, parent: int | None) -> list[d
 def community(connection: Connection, corpus: str, number: int) -> dict[str, Any]:
     """Return a community's {id, level, parent_id, size, title, summary, names}, as `communities` does.
 
-    Raises
-    ------
-    GraphRAGError
-        02000 when the caller sees no such community.
+    Raises GraphRAGError: 02000 when the caller sees no such community.
     """
     records = rows(
         connection,
@@ -238,10 +235,7 @@ def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int, de
 
     `hop` of a node is its distance. `total` counts all that are so near, of which `limit` are there, some of each distance.
 
-    Raises
-    ------
-    GraphRAGError
-        02000 when the caller sees no such entity.
+    Raises GraphRAGError: 02000 when the caller sees no such entity.
     """
     records = rows(
         connection,
@@ -252,17 +246,7 @@ def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int, de
     if not records:
         raise GraphRAGError(f"there is no entity {entity_id}", sqlstate="02000")
     near = rag.neighbors(records[0]["name"], depth)
-    nodes = [
-        {
-            "id": n.entity_id,
-            "name": n.name,
-            "type": n.type,
-            "degree": n.degree,
-            "description": n.description,
-            "hop": n.hop,
-        }
-        for n in _of_each_distance(near, limit)
-    ]
+    nodes = [_node_of(row) | {"hop": row.hop} for row in _of_each_distance(near, limit)]
     return {"entity": records[0], "total": len(near)} | _with_edges(
         connection, rag.corpus, [records[0] | {"hop": 0}, *nodes]
     )
@@ -289,10 +273,7 @@ def _of_each_distance(near: list[Neighbor], limit: int) -> list[Neighbor]:
 def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Graph:
     """Return a shortest path between two entities, by their names: {path, nodes, edges}; path is empty where there is none.
 
-    Raises
-    ------
-    GraphRAGError
-        02000 when there is no such entity.
+    Raises GraphRAGError: 02000 when there is no such entity.
     """
     start, end = (entity_named(rag, name) for name in (source, target))
     if start["id"] == end["id"]:
@@ -303,13 +284,7 @@ def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Gra
         near = rag.neighbors(start["name"], hops)
         for row in near:
             ids[tuple(row.path)] = row.entity_id
-            nodes[row.entity_id] = {
-                "id": row.entity_id,
-                "name": row.name,
-                "type": row.type,
-                "degree": row.degree,
-                "description": row.description,
-            }
+            nodes[row.entity_id] = _node_of(row)
         arrival = next((row for row in near if row.entity_id == end["id"]), None)
         if arrival is not None:
             steps = [ids[tuple(arrival.path[: count + 1])] for count in range(len(arrival.path))]
@@ -322,10 +297,7 @@ def path(rag: GraphRAG, connection: Connection, source: str, target: str) -> Gra
 def entity_named(rag: GraphRAG, name: str) -> dict[str, Any]:
     """Return the entity {id, name, type, degree, description} of a name, or of an alias.
 
-    Raises
-    ------
-    GraphRAGError
-        02000 when there is none; the hint has names that are like it.
+    Raises GraphRAGError: 02000 when there is none; the hint has names that are like it.
     """
     hits = rag.search_entities(name, top_k=10, low_level_keywords=[name])
     best = next((entity for entity in hits if entity.name.casefold() == name.strip().casefold()), None)
@@ -337,13 +309,11 @@ def entity_named(rag: GraphRAG, name: str) -> dict[str, Any]:
         raise GraphRAGError(
             f"there is no entity {name!r}", sqlstate="02000", hint=f"There are {near}." if near else "Search for it."
         )
-    return {
-        "id": best.entity_id,
-        "name": best.name,
-        "type": best.type,
-        "degree": best.degree,
-        "description": best.description,
-    }
+    return _node_of(best)
+
+
+def _node_of(row: EntityResult | Neighbor) -> dict[str, Any]:
+    return {"id": row.entity_id} | {name: getattr(row, name) for name in ("name", "type", "degree", "description")}
 
 
 def _with_edges(

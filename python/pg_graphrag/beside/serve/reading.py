@@ -71,10 +71,7 @@ def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
 
     Who may read the progress is given all names (corpora), and may ask for any.
 
-    Raises
-    ------
-    UnknownError
-        A corpus of the name default is made by the first document, where no other node has it.
+    Raises UnknownError: a corpus of the name default is made by the first document, where no other node has it.
     """
     sql = """
         SELECT g.name, p.node, p.url,
@@ -200,10 +197,7 @@ def document(connection: Connection, corpus: str, document_id: int, offset: int,
 
     `page`: that of the first of these, from 1. `page_pictures`: {page: the picture that shows it whole} of these characters.
 
-    Raises
-    ------
-    GraphRAGError
-        02000 when the caller sees no such document.
+    Raises GraphRAGError: 02000 when the caller sees no such document.
     """
     records = rows(
         connection,
@@ -238,10 +232,7 @@ def document(connection: Connection, corpus: str, document_id: int, offset: int,
 def picture(connection: Connection, corpus: str, number: int) -> tuple[str, bytes]:
     """Return (media type, bytes) of a picture of the corpus. The type is what the bytes begin with.
 
-    Raises
-    ------
-    GraphRAGError
-        02000 when the caller sees no such picture.
+    Raises GraphRAGError: 02000 when the caller sees no such picture.
     """
     records = rows(
         connection,
@@ -344,10 +335,7 @@ CURATIONS = {
 def curate(rag: GraphRAG, kind: str, arguments: Mapping[str, Any]) -> int:
     """Make a curation; return its number, by which it can be undone.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for a kind or an argument that there is not.
+    Raises GraphRAGError: 22023 for a kind or an argument that there is not.
     """
     if kind not in CURATIONS:
         raise GraphRAGError(f"there is no curation {kind!r}", hint=f"There are {', '.join(CURATIONS)}.")
@@ -361,10 +349,7 @@ def curate(rag: GraphRAG, kind: str, arguments: Mapping[str, Any]) -> int:
 def undo(rag: GraphRAG, connection: Connection, number: int) -> None:
     """Undo a curation of the client's corpus.
 
-    Raises
-    ------
-    GraphRAGError
-        02000 when the corpus has no such curation.
+    Raises GraphRAGError: 02000 when the corpus has no such curation.
     """
     records = rows(
         connection,

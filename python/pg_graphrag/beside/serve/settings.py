@@ -9,20 +9,12 @@ RIGHTS = frozenset(("insert", "curate", "cypher"))
 class Limits:
     """Bounds of what callers may take.
 
-    Parameters
-    ----------
-    body, upload : int
-        Bytes of a request, and of one that uploads files.
-    rate, burst : float, int
-        Requests a second of a caller, on average, and at once.
-    calls : int
-        Requests of a caller at work at a time.
-    failures : int
-        Requests a minute with a wrong token or password, of an address.
-    seconds, ask_seconds : float
-        Time of a request, and of one that asks a model.
-    wait : float
-        Of it, the time until a connection is free.
+    `body`, `upload`: bytes of a request, and of one that uploads files.
+    `rate`, `burst`: requests a second of a caller, on average, and at once.
+    `calls`: requests of a caller at work at a time.
+    `failures`: requests a minute with a wrong token or password, of an address.
+    `seconds`, `ask_seconds`: time of a request, and of one that asks a model.
+    `wait`: of it, the time until a connection is free.
     """
 
     body: int = 1 << 20
@@ -40,24 +32,14 @@ class Limits:
 class Settings:
     """What a server is started with.
 
-    Parameters
-    ----------
-    url : str
-        libpq URL of a role that may take on the callers' roles.
-    corpus : str
-        Corpus of requests that name none.
-    host, port : str, int
-        Where it listens.
-    origins : tuple of str
-        Addresses under which a reverse proxy shows it, such as ``https://rag.example.com``.
-    mcp_rights : frozenset of str
-        Which of `RIGHTS` MCP offers tools for. A caller needs them too.
-    pictures : bool
-        Whether the pictures of files that are uploaded are kept.
-    connections, waiting : int
-        Connections to the database, at most, and more of them for calls that wait for a model.
-    ocr, ocr_engine : str
-        How text of scans and pictures in uploads is recognised, as `ReadOptions` says it.
+    `url`: libpq URL of a role that may take on the callers' roles.
+    `corpus`: corpus of requests that name none.
+    `host`, `port`: where it listens.
+    `origins`: addresses under which a reverse proxy shows it, such as ``https://rag.example.com``.
+    `mcp_rights`: which of `RIGHTS` MCP offers tools for. A caller needs them too.
+    `pictures`: whether the pictures of files that are uploaded are kept.
+    `connections`, `waiting`: connections to the database, at most, and more of them for calls that wait for a model.
+    `ocr`, `ocr_engine`: how text of scans and pictures in uploads is recognised, as `ReadOptions` says it.
     """
 
     url: str

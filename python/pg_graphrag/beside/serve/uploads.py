@@ -39,10 +39,7 @@ class Upload:
 def key_of(name: str) -> str:
     """Return the key of a document from a file's name: its parts without those that leave the folder.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for a name of nothing else, and for a kind of file that has no reader.
+    Raises GraphRAGError: 22023 for a name of nothing else, and for a kind of file that has no reader.
     """
     parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..", ".")]
     key = "/".join(parts)
@@ -76,10 +73,7 @@ def options_of(settings: Settings, pictures: bool | None = None) -> ReadOptions:
 def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float, options: ReadOptions) -> list[dict[str, Any]]:
     """Insert what the files hold; return [{name, inserted, updated, unchanged, errors}], one for each.
 
-    Raises
-    ------
-    GraphRAGError
-        57014 after so many seconds: nobody waits for it any more, and others need the connection.
+    Raises GraphRAGError: 57014 after so many seconds: nobody waits for it any more, and others need the connection.
     """
     deadline = time.monotonic() + seconds
     with (

@@ -152,11 +152,8 @@ def make_plan(
     `connection` is how the node's server reaches the publisher, with its password. `takes_slot`: a slot that is there was made
     for this node.
 
-    Raises
-    ------
-    GraphRAGError
-        As `check_server` and `read_tables`; 42710 where a slot or a table with rows is in the way, 42501 where the node's role
-        may not subscribe.
+    Raises GraphRAGError: as `check_server` and `read_tables`; 42710 where a slot or a table with rows is in the way, 42501
+      where the node's role may not subscribe.
     """
     plan = Plan()
     quoted = _quoting(node)

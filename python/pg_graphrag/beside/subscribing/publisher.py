@@ -120,17 +120,11 @@ SELECT CASE c.relreplident WHEN 'i' THEN i.indisreplident ELSE i.indisprimary EN
 def check_server(connection: Connection, is_published: bool, quoted: Callable[[str], str]) -> None:
     """Refuse a server that cannot publish to a subscription, or a role that may not.
 
-    Parameters
-    ----------
-    is_published : bool
-        Whether publication and slot are there already: somebody else made them, and no right to make them is needed.
-    quoted : callable
-        Makes a name SQL, for hints that may be run. What the publisher quotes itself could be any statement.
+    `is_published`: whether publication and slot are there already: somebody else made them, and no right to make them is
+      needed.
+    `quoted`: makes a name SQL, for hints that may be run. What the publisher quotes itself could be any statement.
 
-    Raises
-    ------
-    GraphRAGError
-        55000 for settings, 53400 where no slot is free, 42501 for the role.
+    Raises GraphRAGError: 55000 for settings, 53400 where no slot is free, 42501 for the role.
     """
     ((version, wal_level, slots, may_replicate, role_name, may_create, database),) = connection.execute(
         _SERVER
@@ -176,11 +170,9 @@ def read_tables(
 
     `quoted` is as for `check_server`.
 
-    Raises
-    ------
-    GraphRAGError
-        42P01 for what is not there, 42809 for what is no table of its own, 55000 for a table without an identity, whose UPDATE
-        and DELETE would fail at the publisher once it is published, 42501 where the role may not read or publish it.
+    Raises GraphRAGError: 42P01 for what is not there, 42809 for what is no table of its own, 55000 for a table without an
+      identity, whose UPDATE and DELETE would fail at the publisher once it is published, 42501 where the role may not read or
+      publish it.
     """
     return [_read_table(connection, name, is_published, quoted) for name in names]
 

@@ -37,19 +37,10 @@ MAX_CACHED_ITEMS = 20_000
 class BM25Index:
     """The items of one kind of one corpus.
 
-    Parameters
-    ----------
-    db : Database
-        The session.
-    corpus_id : int
-        Corpus. One without items, or unknown, is an empty index.
-    kind : str
-        ``chunk``, ``entity_mention`` or ``relationship_mention``; each has its own N, df and avgdl.
-    corpus : Corpus, optional
-        The same corpus as a query found it: a small index is then cached in the session.
+    `corpus_id`: corpus. One without items, or unknown, is an empty index.
+    `kind`: ``chunk``, ``entity_mention`` or ``relationship_mention``; each has its own N, df and avgdl.
+    `corpus`: the same corpus as a query found it: a small index is then cached in the session.
 
-    Notes
-    -----
     Terms are lexemes, as they stand in the items' tsvectors. A sequence counts a term as often as it occurs in it
     (query term frequency as a linear weight); a mapping gives each term's weight: finite, not negative, 0: left out.
     Scores are sums in one order (df, then term) of one formula: the same bits wherever an item lies.
@@ -77,23 +68,14 @@ class BM25Index:
     ) -> tuple[Ids, Floats]:
         """Return the best items that contain at least one of `terms`.
 
-        Parameters
-        ----------
-        terms : sequence of str, or mapping of str to float
-            Query lexemes, see above.
-        limit : int
-            Items wanted. *All* items that tie with the last of them are returned too: the caller breaks ties.
-        documents : array of int64, shape (m,), optional
-            Documents in ascending order that may appear in the result. Statistics ignore it.
-        idf : str
-            ``lucene``, ``robertson`` or ``robertson_clipped``.
-        k1, b : float
-            Saturation of the term frequency; share of length normalisation.
+        `terms` (sequence of str, or mapping of str to float): query lexemes, see above.
+        `limit`: items wanted. *All* items that tie with the last of them are returned too: the caller breaks ties.
+        `documents` (array of int64, shape (m,)): documents in ascending order that may appear in the result. Statistics
+          ignore it.
+        `idf`: ``lucene``, ``robertson`` or ``robertson_clipped``.
+        `k1`, `b`: saturation of the term frequency; share of length normalisation.
 
-        Returns
-        -------
-        item_ids, scores : arrays of int64 and float64, shape (n,)
-            By score, best first, then by id.
+        Returns (item_ids, scores), (n,) int64 and float64, by score, best first, then by id.
         """
         if limit < 0:
             raise GraphRAGError(f"limit must not be negative, it is {limit}", hint="0 returns no rows.")

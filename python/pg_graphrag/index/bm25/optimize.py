@@ -38,11 +38,8 @@ def optimize(db: Database, corpus_id: int, max_deleted: float = _MAX_DELETED) ->
 
     `max_deleted`: a segment with a larger share of deleted items is rewritten; with 0 nothing deleted stays in any.
 
-    Returns
-    -------
-    dict
-        packed (items taken from the tail), merged (segments that were merged or rewritten), segments (there are now),
-        tombstones_removed; summed over the kinds of items.
+    Returns {packed (items taken from the tail), merged (segments that were merged or rewritten), segments (there are now),
+      tombstones_removed}, summed over the kinds of items.
     """
     db.query("SELECT graphrag._bm25_lock($1)", ["int4"], [corpus_id])
     indexes = [_Kind(db, corpus_id, kind, max_deleted) for kind in KINDS]

@@ -164,12 +164,8 @@ class Source:
 class Best:
     """The best items so far: at least `limit` where there are that many, and all that tie with the last.
 
-    Parameters
-    ----------
-    limit : int
-        Items wanted.
-    documents : array of int64, ascending, optional
-        Only items of these documents count.
+    `limit`: items wanted.
+    `documents` (array of int64, ascending): only items of these documents count.
     """
 
     def __init__(self, limit: int, documents: Ids | None):

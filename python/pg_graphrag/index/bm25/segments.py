@@ -239,10 +239,7 @@ def arrays_of(db: Database, relation: int) -> Arrays:
 def read_state(db: Database, corpus_id: int, kind: str, terms: Sequence[str] = ()) -> State:
     """Read the state of an index, with the postings of `terms`.
 
-    Raises
-    ------
-    Moved
-        optimize() replaced a segment while it was being read (only where each statement has a snapshot of its own).
+    Raises Moved: optimize() replaced a segment while it was being read (only where each statement has a snapshot of its own).
     """
     if terms:
         types, values = ["int4", "text", "text[]"], [corpus_id, kind, list(terms)]

@@ -42,10 +42,8 @@ def import_communities(
 ) -> None:
     """Serve graphrag.import_communities(); everything is checked before anything is written.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 with the place of what is wrong; 42704 for an unknown corpus; 55000 where there is nothing to add `more` to.
+    Raises GraphRAGError: 22023 with the place of what is wrong; 42704 for an unknown corpus; 55000 where there is nothing to
+      add `more` to.
     """
     target = find(db, corpus)
     levels, part = _earlier_parts(db, target) if more else ({}, 1)

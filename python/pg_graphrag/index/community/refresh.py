@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pg_graphrag.ground.numeric import Ids, NDArray, Scores, float64s, int64s, np, packed
+from pg_graphrag.ground.numeric import Ids, NDArray, Scores, float64s, int64s, np, packed, places_of
 from pg_graphrag.index.community import imported_communities
 from pg_graphrag.index.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
 from pg_graphrag.index.community.reports import hash_reports
@@ -160,8 +160,7 @@ def _read_snapshot(db: Database, corpus: Corpus) -> _Snapshot:
     )[0]
     entities = int64s(row["entities"])
     low, high, weight = _edges(db, corpus.name)
-    by_id = np.argsort(entities)
-    low, high = (by_id[np.searchsorted(entities, ends, sorter=by_id)] for ends in (low, high))
+    low, high = places_of(np.stack([low, high]), entities)
     changed_ids = db.value(
         "SELECT pg_catalog.string_agg(pg_catalog.int8send(t.id), ''::bytea) FROM"
         f" (SELECT x.id FROM graphrag.entities x WHERE x.corpus_id = $1 AND {_NEWER}"

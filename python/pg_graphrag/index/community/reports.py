@@ -38,10 +38,7 @@ WRITTEN_ROWS = 400
 def write_reports(db: Database, corpus: Corpus, job: Job) -> bool:
     """Serve a job of kind reports: one batch of due reports, or of missing vectors; True: nothing is left. Commits.
 
-    Raises
-    ------
-    ProviderFault, BudgetReached, Waiting
-        After the reports that came have been written; the rest stays due.
+    Raises ProviderFault, BudgetReached, Waiting after the reports that came have been written; the rest stays due.
     """
     model = writes(corpus.options)
     communities = _due_communities(db, corpus.id, _batch(db, corpus) if model else BATCH)

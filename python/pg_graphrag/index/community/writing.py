@@ -64,10 +64,7 @@ def input_hash(options: Options, source: Input, count: Count) -> str:
 def write(options: Options, source: Input, count: Count) -> Writing:
     """Ask for a report.
 
-    Raises
-    ------
-    ItemFault, ProviderFault, BudgetReached
-        As the gateway has it.
+    Raises ItemFault, ProviderFault, BudgetReached: as the gateway has it.
     """
     model = options.llm.of("report")[1]
     tokens, fault = INPUT_TOKENS, None

@@ -41,9 +41,7 @@ class EntityRef:
 class Curation:
     """One change of one corpus, from validation to the record; locks the corpus.
 
-    Parameters
-    ----------
-    names : names of entities that may be created, and then need vectors.
+    `names`: names of entities that may be created, and then need vectors.
     """
 
     def __init__(self, db: Database, corpus: str | None, names: Iterable[str] = ()) -> None:
@@ -58,10 +56,7 @@ class Curation:
     def key(self, name: str | None) -> tuple[str, str]:
         """Return a name, trimmed, and its key.
 
-        Raises
-        ------
-        GraphRAGError
-            22023 where the name is empty or too long.
+        Raises GraphRAGError: 22023 where the name is empty or too long.
         """
         trimmed = " ".join(without_stray_invisible(bounds.name(name)).split())
         if not (key := key_of(trimmed)):
@@ -93,10 +88,7 @@ class Curation:
     def entity(self, name: str | None) -> EntityRef:
         """Return the entity of a name or alias.
 
-        Raises
-        ------
-        GraphRAGError
-            42704 where there is none.
+        Raises GraphRAGError: 42704 where there is none.
         """
         match = self.look_up(name)
         if match is None:

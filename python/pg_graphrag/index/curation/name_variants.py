@@ -160,10 +160,7 @@ def part_of(short_words: Sequence[str], long_words: Sequence[str]) -> bool:
 class Resembling:
     """What a name is like that somebody wrote roughly.
 
-    Parameters
-    ----------
-    name : str
-        Its key.
+    `name`: its key.
     """
 
     def __init__(self, name: str) -> None:
@@ -207,13 +204,9 @@ class Resembling:
 def variants(names: Mapping[int, tuple[str, str]]) -> dict[tuple[int, int], tuple[float, str]]:
     """Find pairs of names that may be one.
 
-    Parameters
-    ----------
-    names : {id: (key, display name)}.
+    `names`: {id: (key, display name)}.
 
-    Returns
-    -------
-    {(smaller id, larger id): (likelihood by the names alone in 0 … 1, why)}
+    Returns {(smaller id, larger id): (likelihood by the names alone in 0 … 1, why)}.
     """
     candidates: dict[tuple[int, int], tuple[float, str]] = {}
     for pair, score, reason in _pairs({number: key for number, (key, _) in names.items()}, names):

@@ -90,10 +90,7 @@ def clean_keywords(keywords: Sequence[str | None]) -> list[str]:
 def checked_weight(weight: Decimal) -> str:
     """Return a weight as JSON holds it exactly.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 unless it is a finite number, 0 or more.
+    Raises GraphRAGError: 22023 unless it is a finite number, 0 or more.
     """
     if not weight.is_finite() or weight < 0:
         raise GraphRAGError(f"a weight cannot be {weight}", hint="Give a number, 0 or more.")

@@ -28,10 +28,8 @@ class BackfillPass:
     def step(self, db: Database, function: str) -> str:
         """Do one step with an SQL function that has the signature of _step(); return done, more, or why it cannot go on.
 
-        Raises
-        ------
-        plpy.Error
-            42703, 42804 or 55000 when the table can no longer be followed: a column is gone, has another type, or is no key.
+        Raises plpy.Error: 42703, 42804 or 55000 when the table can no longer be followed: a column is gone, has another type,
+          or is no key.
         """
         row = db.query(
             f"SELECT state, reason, last_key, left_over FROM {function}($1, $2, $3)",
@@ -69,11 +67,8 @@ def take_replicated(db: Database, corpus: Corpus) -> None:
 def backfill(db: Database, corpus: Corpus, job: Job) -> bool:
     """Do one step of a job of kind ``attach``: of the `BackfillPass` in its payload, or of what replication brought.
 
-    Returns
-    -------
-    bool
-        True when the job is done, False when there are more steps. The caller commits. No worker takes the job of a table
-        that workers may not read; a locked table gets a job for later.
+    Returns True when the job is done, False when there are more steps. The caller commits. No worker takes the job of a table
+      that workers may not read; a locked table gets a job for later.
     """
     payload = job.payload
     if payload.get("replicated"):

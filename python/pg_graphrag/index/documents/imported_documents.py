@@ -57,10 +57,7 @@ UPDATE graphrag.documents d
 def import_documents(db: Database, corpus: str | None, documents: str | None) -> str:
     """Serve graphrag.import_documents(); all entries are checked before any is written.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 with the place of what is wrong; 42704 for an unknown corpus.
+    Raises GraphRAGError: 22023 with the place of what is wrong; 42704 for an unknown corpus.
     """
     target = find(db, corpus)
     entries = _read_documents(documents)

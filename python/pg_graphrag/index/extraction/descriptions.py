@@ -69,10 +69,7 @@ def describe(db: Database, corpus: Corpus, job: Job) -> bool:
     A picture that the model cannot describe keeps the error. Commits. What is not written, since the document is locked or the
     session ends, is in the cache of replies.
 
-    Raises
-    ------
-    ProviderFault, BudgetReached
-        After the descriptions that came have been written; the rest stays due.
+    Raises ProviderFault, BudgetReached after the descriptions that came have been written; the rest stays due.
     """
     if not corpus.options.llm.has("vision"):
         return True

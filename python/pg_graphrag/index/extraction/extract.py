@@ -60,15 +60,9 @@ def extraction(
     What is complete of a reply is kept, the rest asked for again, each time otherwise: at most 1 + `options.max_gleaning` +
     `RETRIES` requests for a text that fits the model. Where nothing of use came, the result has a `fault`.
 
-    Parameters
-    ----------
-    waits_for_tokens : bool
-        Whether a model that is silent for too long is asked later; else its silence is the text's fault.
+    `waits_for_tokens`: whether a model that is silent for too long is asked later; else its silence is the text's fault.
 
-    Raises
-    ------
-    ProviderFault, BudgetReached, Waiting
-        As the gateway has it.
+    Raises ProviderFault, BudgetReached, Waiting: as the gateway has it.
     """
     try:
         ask = partial(_ask, options, source, waits_for_tokens)
@@ -154,10 +148,7 @@ def _ask(
 ) -> Generator[ChatRequest, Reply, tuple[Extraction, str]]:
     """Ask once; return what is complete of the reply, marked as repaired where not all of it is, and the reply so far.
 
-    Raises
-    ------
-    ItemFault
-        Nothing of it can be used.
+    Raises ItemFault: nothing of it can be used.
     """
     request = ChatRequest(
         "extract",
@@ -199,10 +190,7 @@ def _checked(
 ) -> Extraction:
     """Return an extraction without what nobody asked for and without the prompt's own words.
 
-    Raises
-    ------
-    UnusableReply
-        Nothing else is left, or nothing of it stands in the text.
+    Raises UnusableReply: nothing else is left, or nothing of it stands in the text.
     """
     if not options.claims:
         result.claims.clear()

@@ -15,10 +15,7 @@ MAX_TOKENS = 1200
 def add_mentions(chunk_draft: ChunkDraft, extraction: Extraction, count: Callable[[str], int]) -> None:
     """Add the mentions and claims of an extraction to its chunk.
 
-    Parameters
-    ----------
-    count : callable
-        Tokens of a text, by the corpus' tokenizer.
+    `count`: tokens of a text, by the corpus' tokenizer.
     """
     folded_content = fold(chunk_draft.content)
     parts = [fold(text) for text in chunk_draft.window_texts()]

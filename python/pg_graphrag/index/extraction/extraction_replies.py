@@ -176,19 +176,11 @@ NOTHING = "the model found nothing"
 def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
     """Return the extraction of an answer.
 
-    Parameters
-    ----------
-    text : str
-        JSON (see `pg_graphrag.text.prompts` "extract"), alone or within prose or a code fence, or delimited rows.
-    cut_off : bool
-        Whether the endpoint says that the answer ends too early.
-    may_be_nothing : bool
-        Whether prose counts as "nothing": the answer to "what was missed?".
+    `text`: JSON (see `pg_graphrag.text.prompts` "extract"), alone or within prose or a code fence, or delimited rows.
+    `cut_off`: whether the endpoint says that the answer ends too early.
+    `may_be_nothing`: whether prose counts as "nothing": the answer to "what was missed?".
 
-    Raises
-    ------
-    ItemFault
-        When a part is missing, unreadable or of a wrong type.
+    Raises ItemFault when a part is missing, unreadable or of a wrong type.
     """
     extraction, wrong = _read_extraction(text)
     if len(extraction) > MAX_ITEMS:

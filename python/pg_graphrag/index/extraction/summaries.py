@@ -44,10 +44,7 @@ _FENCE = re.compile(r"```\w*\n")
 def summary(options: Options, subject: str, fragments: Sequence[tuple[str, int]]) -> Summarizing:
     """Ask for a description that sums up all `fragments`, (text, tokens).
 
-    Raises
-    ------
-    ItemFault, ProviderFault, BudgetReached
-        As the gateway has it.
+    Raises ItemFault, ProviderFault, BudgetReached: as the gateway has it.
     """
     parts = _groups(list(fragments))
     if len(parts) == 1:
@@ -115,10 +112,7 @@ def summarize(db: Database, corpus: Corpus, job: Job) -> bool:
 
     Items that the model cannot summarise keep their joined descriptions. Commits.
 
-    Raises
-    ------
-    ProviderFault, BudgetReached, Waiting
-        After the summaries that came have been written; the rest stays due.
+    Raises ProviderFault, BudgetReached, Waiting after the summaries that came have been written; the rest stays due.
     """
     if not corpus.options.llm.has("summary"):
         for table in TABLES.values():

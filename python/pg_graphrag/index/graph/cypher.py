@@ -79,21 +79,13 @@ _SLICE = 500
 def cypher(db: Database, corpus: str | None, query: str | None, params: str | None) -> Iterator[str]:
     """Run a Cypher query that only reads; return one JSON object per row, keyed by RETURN's aliases.
 
-    Parameters
-    ----------
-    corpus : str
-        Corpus whose graph is asked. One without a graph yet has no rows.
-    query : str
-        Cypher; ``$name`` stands for a parameter. A label that the graph does not have is a type of entities.
-    params : str
-        JSON object of the parameters.
+    `corpus`: corpus whose graph is asked. One without a graph yet has no rows.
+    `query`: Cypher; ``$name`` stands for a parameter. A label that the graph does not have is a type of entities.
+    `params`: JSON object of the parameters.
 
-    Raises
-    ------
-    GraphRAGError
-        See `cypher_text.parse`; 42704 for an unknown corpus, 22023 for parameters that do not fit, 42501 for a caller
-        who is not the extension's owner, 55000 for a graph that is not the corpus's or that it is not to have, 0A000
-        for what is refused on a standby or under row-level security; AGE's own errors with a hint to its reference.
+    Raises GraphRAGError: see `cypher_text.parse`; 42704 for an unknown corpus, 22023 for parameters that do not fit, 42501
+      for a caller who is not the extension's owner, 55000 for a graph that is not the corpus's or that it is not to have,
+      0A000 for what is refused on a standby or under row-level security; AGE's own errors with a hint to its reference.
     """
     rows = db.query(_STATE, ["text"], [corpus])
     if not rows:

@@ -78,18 +78,11 @@ class Label:
 class Query:
     """A query that only reads.
 
-    Attributes
-    ----------
-    text : str
-        The query as given.
-    columns : list of str
-        What RETURN gives: the alias, else the expression as written.
-    parameters : frozenset of str
-        Names used as ``$name``.
-    labels : tuple of Label
-        Of vertices, in the order of the text.
-    loads_graph, fetches_vertices : bool
-        Whether it needs what fails on a standby and passes by row-level security.
+    `text`: the query as given.
+    `columns`: what RETURN gives: the alias, else the expression as written.
+    `parameters`: names used as ``$name``.
+    `labels`: of vertices, in the order of the text.
+    `loads_graph`, `fetches_vertices`: whether it needs what fails on a standby and passes by row-level security.
     """
 
     text: str
@@ -103,11 +96,8 @@ class Query:
 def parse(text: str) -> Query:
     """Scan `text` and refuse what would write.
 
-    Raises
-    ------
-    GraphRAGError
-        42601 for what cannot be read, 25006 for a query that would write, 0A000 for ``RETURN *`` and functions of
-        other schemas, 42701 for two columns of one name.
+    Raises GraphRAGError: 42601 for what cannot be read, 25006 for a query that would write, 0A000 for ``RETURN *`` and
+      functions of other schemas, 42701 for two columns of one name.
     """
     tokens = list(_scan(text))
     _refuse_writing(tokens)
@@ -124,7 +114,7 @@ def parse(text: str) -> Query:
         )
     functions = {
         name.word or name.text[1:-1].upper()
-        for name, next_token in _adjacent(tokens)
+        for name, next_token in pairwise(tokens)
         if name.is_name and next_token.text == "("
     }
     return Query(
@@ -207,17 +197,13 @@ def _refuse_writing(tokens: list[Token]) -> None:
             f'a query cannot begin with "{tokens[0].text[:40]}"',
             "Begin with MATCH, OPTIONAL MATCH, UNWIND, WITH or RETURN.",
         )
-    for (schema, dot), (name, parenthesis) in zip(_adjacent(tokens), _adjacent(tokens[2:]), strict=False):
+    for (schema, dot), (name, parenthesis) in zip(pairwise(tokens), pairwise(tokens[2:]), strict=False):
         if schema.is_name and dot.text == "." and name.is_name and parenthesis.text == "(":
             raise GraphRAGError(
                 f"function {schema.text}.{name.text} may not be called: functions outside Cypher can write",
                 sqlstate="0A000",
                 hint="Call it in SQL, on the result of graphrag.cypher.",
             )
-
-
-def _adjacent(tokens: list[Token]) -> Iterator[tuple[Token, Token]]:
-    return pairwise(tokens)
 
 
 def _branches(tokens: list[Token]) -> Iterator[list[Token]]:

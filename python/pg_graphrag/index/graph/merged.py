@@ -73,9 +73,7 @@ def describe(
 
     A summary stays where only the counts of fragments differ (`changed_ids` does not have the item).
 
-    Returns
-    -------
-    (whether a summary is due, ids that no mention describes any more)
+    Returns (whether a summary is due, ids that no mention describes any more).
     """
     if not item_ids:
         return False, []

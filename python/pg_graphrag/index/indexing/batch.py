@@ -95,12 +95,8 @@ class _Endpoint:
 def advance_batches(db: Database, corpus: Corpus, job: Job) -> bool:
     """Serve a job of kind batch: do all that can be done now; True when nothing is left. Commits.
 
-    Raises
-    ------
-    Waiting
-        There is more to do later.
-    ProviderFault
-        The endpoint does not answer at the moment.
+    Raises Waiting: there is more to do later.
+    Raises ProviderFault: the endpoint does not answer at the moment.
     """
     is_collecting, begun_ids = begin(db, corpus.id)
     faults: list[ProviderFault] = []
@@ -315,10 +311,7 @@ def _delete_files(db: Database, endpoint: _Endpoint, batch: Batch, remote_batch:
 def cancel_batches(db: Database, corpus_id: int) -> bool:
     """Serve the job of a dropped corpus: cancel its batches at the endpoints, delete their files. Commits.
 
-    Raises
-    ------
-    Waiting, ProviderFault
-        It is not done yet; a day later it counts as done.
+    Raises Waiting, ProviderFault: it is not done yet; a day later it counts as done.
     """
     unfinished: GraphRAGError | None = None
     for batch in batches_of(db, corpus_id):

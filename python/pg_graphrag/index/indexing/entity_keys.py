@@ -67,11 +67,8 @@ def candidates_of(
 
     Of the latter no piece of a name, and no common word that the document has in small letters as often.
 
-    Parameters
-    ----------
-    usages : {key: how the document has it}
-    concepts_by_chunk, proses
-        As for `usages_of`.
+    `usages`: {key: how the document has it}
+    `concepts_by_chunk`, `proses`: as for `usages_of`.
     """
     found = {entity_key for entity_key, usage in usages.items() if not usage.called and usage.is_enough}
     found -= _pieces(concepts_by_chunk, proses)

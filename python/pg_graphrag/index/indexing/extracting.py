@@ -49,16 +49,11 @@ def extract(
 ) -> dict[int, GraphRAGError]:
     """Add the mentions and claims that the model finds to the drafts; where it fails a chunk, those of NLP.
 
-    Parameters
-    ----------
-    timeouts : mapping
-        {document id: how often the model was silent for too long}; from `MAX_TIMEOUTS` - 1 on its silence is the chunk's fault.
+    `timeouts`: {document id: how often the model was silent for too long}; from `MAX_TIMEOUTS` - 1 on its silence is the
+      chunk's fault.
 
-    Returns
-    -------
-    dict
-        {document id: fault}; the drafts of these documents are incomplete. Commits: calls and answers are recorded as they
-        come, so that they are not paid again after a worker is killed or a document is tried again.
+    Returns {document id: fault}; the drafts of these documents are incomplete. Commits: calls and answers are recorded as
+      they come, so that they are not paid again after a worker is killed or a document is tried again.
     """
     options = corpus.options
     pieces: list[tuple[DocumentDraft, ChunkDraft]] = []

@@ -71,10 +71,7 @@ def settle(db: Database, job: Job, error: Exception, corpus: Corpus | None = Non
     `corpus`, of a job of many documents: where forget() has taken one out of it since, only the error's kind is kept. The caller
     has not locked it.
 
-    Raises
-    ------
-    GraphRAGError
-        55000 where the session cannot go on: no job is at fault, and the run gives back what it has leased.
+    Raises GraphRAGError: 55000 where the session cannot go on: no job is at fault, and the run gives back what it has leased.
     """
     versions.check_copy()
     is_outdated = corpus is not None and hold_replies(db, corpus) != corpus.forgets

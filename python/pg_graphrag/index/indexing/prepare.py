@@ -59,13 +59,8 @@ MAX_TF = 3
 class WindowTerms(NamedTuple):
     """How much of a term each token of a window is.
 
-    Attributes
-    ----------
-    start : int
-        Where the window begins in its chunk's own text.
-    moved : int
-        What is added to the places of `terms` to have those of the own text.
-    terms : TermScores
+    `start`: where the window begins in its chunk's own text.
+    `moved`: what is added to the places of `terms` to have those of the own text.
     """
 
     start: int
@@ -77,13 +72,10 @@ class WindowTerms(NamedTuple):
 class DocumentNames:
     """What a local model reads in one document.
 
-    Attributes
-    ----------
-    by_chunk : {ordinal: names as they stand in the chunk's own text}
-    of_title : names of the title
-    terms : {ordinal: scores of the tokens of its windows, ascending}
-    is_read : bool
-        Whether there is a tagger.
+    `by_chunk`: {ordinal: names as they stand in the chunk's own text}
+    `of_title`: names of the title
+    `terms`: {ordinal: scores of the tokens of its windows, ascending}
+    `is_read`: whether there is a tagger.
     """
 
     by_chunk: Mapping[int, Sequence[Concept]] = field(default_factory=dict)
@@ -110,13 +102,9 @@ class DocumentNames:
 class _Names:
     """What the names of a document mean.
 
-    Attributes
-    ----------
-    keys : set of str
-        Of the entities.
-    full : {key: the name that it means}, or None where names are as they are written.
-    spoken : set of str
-        Keys of the labels of who speaks.
+    `keys`: of the entities.
+    `full`: {key: the name that it means}, or None where names are as they are written.
+    `spoken`: keys of the labels of who speaks.
     """
 
     keys: Set[str]
@@ -128,19 +116,12 @@ class _Names:
 class _Reading:
     """What was found in chunks of one document.
 
-    Attributes
-    ----------
-    by_chunk : list of list of Concept
-        As they stand in the prose of each chunk.
-    proses : list of str
-        As they are seen, with whole letters.
-    places : list of lists of int, or None
-        Where each character of a prose stands in the chunk, where it is not the same place.
-    languages : list of str
-    titles : {language: concepts of the title}
-    whole_title : Concept, optional
-    speaking : {label of who speaks: name}
-    types : {key: type}, as `entity_types` gives them
+    `by_chunk`: as they stand in the prose of each chunk.
+    `proses`: as they are seen, with whole letters.
+    `places` (list of lists of int, or None): where each character of a prose stands in the chunk, where it is not the same
+      place.
+    `titles`: {language: concepts of the title}
+    `types`: {key: type}, as `entity_types` gives them
     """
 
     by_chunk: list[list[Concept]]
@@ -149,7 +130,6 @@ class _Reading:
     languages: list[str]
     titles: Mapping[str, list[Concept]]
     whole_title: Concept | None
-    speaking: Mapping[str, str]
     types: Mapping[str, str]
     names: _Names
 
@@ -340,7 +320,7 @@ def _read(
     everything = [full_name(concept, full) for concept in everything]
     types = entity_types(everything, speaking.values(), is_read=tagged.is_read)
     names = _Names(keys=keys, full=full, spoken=with_speakers({}, speaking).keys())
-    return _Reading(concepts_by_chunk, proses, places, languages, titles, whole_title, speaking, types, names)
+    return _Reading(concepts_by_chunk, proses, places, languages, titles, whole_title, types, names)
 
 
 def _named_within(title: str, inners: Sequence[Concept], *, is_clause: bool) -> list[Concept]:
@@ -377,13 +357,9 @@ def digests(counts: Mapping[str, int]) -> bytes:
 class _Mentioned:
     """What a chunk mentions.
 
-    Attributes
-    ----------
-    sentences : list of (int, int)
-        Of its own text, by its characters.
-    in_text, in_title : list of Concept
-        Those that are entities, by their full names.
-    weak : {key of a concept that is no entity by one mention: its mentions here}
+    `sentences` (list of (int, int)): of its own text, by its characters.
+    `in_text`, `in_title`: those that are entities, by their full names.
+    `weak`: {key of a concept that is no entity by one mention: its mentions here}
     """
 
     sentences: list[tuple[int, int]]

@@ -37,12 +37,8 @@ def reembed(db: Database, corpus: Corpus, job: Job) -> bool:
     The tables decide the step; ``job.payload`` only keeps its progress: {space, chunk, key; skipped: {item of which
     the model has no vector: [why, hint], or null beside one of the same document}}. Commits.
 
-    Raises
-    ------
-    ProviderFault, BudgetReached, ItemFault
-        After the vectors that came have been written.
-    Waiting
-        Somebody still reads the old vectors.
+    Raises ProviderFault, BudgetReached, ItemFault after the vectors that came have been written.
+    Raises Waiting: somebody still reads the old vectors.
     """
     all_spaces = spaces(db, corpus.id)
     building = of_state(all_spaces, "building")

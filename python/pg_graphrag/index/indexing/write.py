@@ -59,11 +59,8 @@ def write_documents(
     to be tried again, which are untouched: those that another session is changing at this moment (waiting for it could
     deadlock), and those whose chunks are others than the mentions are of.
 
-    Raises
-    ------
-    MissingVectors
-        Where `vectors` lacks texts that the active space needs: another model was swapped in meanwhile, or an entity was
-        removed and comes back.
+    Raises MissingVectors where `vectors` lacks texts that the active space needs: another model was swapped in meanwhile, or
+      an entity was removed and comes back.
     """
     lock_spaces(db, corpus.id, is_shared=True)
     active = ensure_storage(db, corpus, fitting)
@@ -134,10 +131,7 @@ def write_change(
     The corpus is locked; `all_spaces` are its, of which `active` is searched. `document_ids`, `chunk_ids`: what the graph for
     Cypher is made anew of.
 
-    Raises
-    ------
-    MissingVectors
-        As `write_documents`.
+    Raises MissingVectors: as `write_documents`.
     """
     active_vectors = vectors.get(active.embedding, {})
     with db.step("merge"):
@@ -219,10 +213,7 @@ def notify(db: Database, corpus: Corpus, document_ids: list[int]) -> None:
 def check_vectors(space: Space, vectors: Mapping[str, Vectors | None], texts: Iterable[str]) -> None:
     """Refuse texts that the space embeds but that have no vector.
 
-    Raises
-    ------
-    MissingVectors
-        With these texts.
+    Raises MissingVectors with these texts.
     """
     missing_texts = [text for text in texts if text not in vectors and space.embedding.embeds(text)]
     if missing_texts:

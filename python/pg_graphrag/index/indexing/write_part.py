@@ -63,11 +63,8 @@ def write_windows(
 ) -> None:
     """Store the vectors of windows, and finish the job.
 
-    Raises
-    ------
-    MissingVectors
-        Another model was swapped in meanwhile.
-    PartNotWritten
+    Raises MissingVectors: another model was swapped in meanwhile.
+    Raises PartNotWritten.
     """
     all_spaces, active = _lock_part(db, corpus, job, draft)
     active_vectors = vectors.get(active.embedding, {})
@@ -89,11 +86,8 @@ def write_graph(
 
     `windows`: those of these chunks that have no vector yet and get theirs.
 
-    Raises
-    ------
-    MissingVectors
-        As `write_documents`.
-    PartNotWritten
+    Raises MissingVectors: as `write_documents`.
+    Raises PartNotWritten.
     """
     all_spaces, active = _lock_part(db, corpus, job, draft)
     active_vectors = vectors.get(active.embedding, {})

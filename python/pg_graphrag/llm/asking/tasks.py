@@ -444,11 +444,8 @@ def _texts(arguments: dict[str, Any], name: str) -> list[str]:
 def history(turns: Any) -> tuple[dict[str, str], ...]:
     """Check a conversation so far: [{role: user or assistant, content}]; None is none.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 naming the turn, or for more of them than `bounds` lets through. Other roles are refused: a caller has no say in
-        the instructions.
+    Raises GraphRAGError: 22023 naming the turn, or for more of them than `bounds` lets through. Other roles are refused: a
+      caller has no say in the instructions.
     """
     hint = 'Give [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}].'
     if turns is None:

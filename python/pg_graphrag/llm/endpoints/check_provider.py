@@ -87,11 +87,8 @@ def check_provider(
 ) -> Iterator[tuple[Any, ...]]:
     """Try one model, or all that a corpus uses; yield (provider, model, subject, ok, value, detail, hint).
 
-    Raises
-    ------
-    GraphRAGError
-        42501 for anyone but the extension's owner and superusers, whatever was granted; 42704 when there is no such provider
-        or corpus; 55000 when the corpus uses no model at an endpoint.
+    Raises GraphRAGError: 42501 for anyone but the extension's owner and superusers, whatever was granted; 42704 when there is
+      no such provider or corpus; 55000 when the corpus uses no model at an endpoint.
     """
     refuse_others(db, "check a provider")
     used_corpus = find(db, corpus)

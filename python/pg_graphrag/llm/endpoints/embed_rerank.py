@@ -29,12 +29,8 @@ async def embed(
 ) -> tuple[Any, int]:
     """Return ((len(texts), dimensions) float32, L2-normalised; tokens in). `seconds`: a time-out other than the provider's.
 
-    Raises
-    ------
-    ProviderFault
-        As `wire.chat`; also another dimension than `dimensions` (None: any): no item can help it.
-    ItemFault
-        Fewer vectors than texts, NaN, or a vector of zeros: models do that to some texts and not to others.
+    Raises ProviderFault: as `wire.chat`; also another dimension than `dimensions` (None: any): no item can help it.
+    Raises ItemFault: fewer vectors than texts, NaN, or a vector of zeros: models do that to some texts and not to others.
     """
     # Packed vectors are half as long and need no parsing; endpoints that do not know them send numbers.
     fields = {

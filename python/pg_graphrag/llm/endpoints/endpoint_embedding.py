@@ -71,10 +71,7 @@ def embedding(model: Embedding, texts: Sequence[str], *, is_waited_for: bool = F
     `Unembeddable` where the endpoint has vectors of other texts. So is that of a text over which the endpoint itself stumbles
     or hangs. `is_waited_for`: whoever waits for all of them learns of the first time-out.
 
-    Raises
-    ------
-    ProviderFault, BudgetReached
-        As the gateway has it; no text is to blame.
+    Raises ProviderFault, BudgetReached: as the gateway has it; no text is to blame.
     """
     vectors = yield from _embedding(model, texts, is_waited_for)
     is_at_fault = [isinstance(vector, ItemFault) for vector in vectors]

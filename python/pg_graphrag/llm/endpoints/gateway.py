@@ -118,23 +118,14 @@ class Endpoint:
 class Gateway:
     """The way to models for one corpus.
 
-    Parameters
-    ----------
-    worker : bool
-        Under a top-level CALL: transactions are committed, and a fault that may pass is left to the queue's back-off.
-        Otherwise someone waits: such a fault is tried again, and nothing is committed.
-    writes : bool
-        Whether calls and answers may be written down.
-    caller : Caller, optional
-        Who asks, where someone does; None: a worker, or the package itself.
-    patience : float
-        Where someone waits: the longest wait, in seconds, before a request is tried again.
-    retries : int, optional
-        How many times that may be, over all requests; None: as often as each allows.
-    deadline : float, optional
-        When the caller no longer waits, by time.monotonic(): then requests end with `DeadlineReached`.
-    first_token : float, optional
-        The same for requests that have not been answered at all by then.
+    `worker`: under a top-level CALL: transactions are committed, and a fault that may pass is left to the queue's back-off.
+      Otherwise someone waits: such a fault is tried again, and nothing is committed.
+    `writes`: whether calls and answers may be written down.
+    `caller`: who asks, where someone does; None: a worker, or the package itself.
+    `patience`: where someone waits: the longest wait, in seconds, before a request is tried again.
+    `retries`: how many times that may be, over all requests; None: as often as each allows.
+    `deadline`: when the caller no longer waits, by time.monotonic(): then requests end with `DeadlineReached`.
+    `first_token`: the same for requests that have not been answered at all by then.
     """
 
     def __init__(

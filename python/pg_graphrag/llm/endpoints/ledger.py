@@ -98,12 +98,8 @@ def may_note(db: Database, corpus_id: int) -> bool:
 class Ledger:
     """The accounts of a corpus.
 
-    Parameters
-    ----------
-    writes : bool
-        False where nothing may be written: in search, on a standby.
-    caller : Caller, optional
-        Who asks; None: a worker, whose calls are the session's role's.
+    `writes`: False where nothing may be written: in search, on a standby.
+    `caller`: who asks; None: a worker, whose calls are the session's role's.
     """
 
     def __init__(self, db: Database, corpus: Corpus, writes: bool, caller: Caller | None = None) -> None:

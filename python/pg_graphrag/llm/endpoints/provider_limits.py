@@ -60,10 +60,7 @@ class OpenStream:
     Its time is over once nobody has fetched anything for too long, or it is open for too long. A session that sits idle in a
     transaction runs nothing, not even the thread that reads: others take its places then, and it finds out when it goes on.
 
-    Parameters
-    ----------
-    role : str, optional
-        Whose streams are counted; None: nobody's, for the owner.
+    `role`: whose streams are counted; None: nobody's, for the owner.
     """
 
     def __init__(self, db: Database, provider: Provider, role: str | None) -> None:

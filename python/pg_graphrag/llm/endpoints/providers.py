@@ -68,10 +68,7 @@ class Provider:
     def api_key(self) -> str | None:
         """Return the key, or None where the provider has none.
 
-        Raises
-        ------
-        GraphRAGError
-            58P01 naming the variable or the file, never a value, when it is absent or empty.
+        Raises GraphRAGError: 58P01 naming the variable or the file, never a value, when it is absent or empty.
         """
         if self.api_key_env:
             value = os.environ.get(self.api_key_env, "").strip()
@@ -210,10 +207,8 @@ def set_provider(
 ) -> None:
     """Create or replace a provider.
 
-    Raises
-    ------
-    GraphRAGError
-        42501 for anyone but the extension's owner and superusers, whatever was granted; 22023 for a bad value.
+    Raises GraphRAGError: 42501 for anyone but the extension's owner and superusers, whatever was granted; 22023 for a bad
+      value.
     """
     refuse_others(db, "set a provider")
     values = read_options(options, '{"concurrency": 16}')

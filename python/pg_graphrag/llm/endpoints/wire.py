@@ -114,12 +114,8 @@ async def chat(
 
     `give` is given the pieces as they come.
 
-    Raises
-    ------
-    ProviderFault
-        Connection, status 401, 403, 404, 408, 409, 429, 5xx, or a body that is not the API's; `TimedOut`.
-    ItemFault
-        An empty answer; `ContextTooLong` when the prompt does not fit, `PromptCut` when it was not read whole.
+    Raises ProviderFault: connection, status 401, 403, 404, 408, 409, 429, 5xx, or a body that is not the API's; `TimedOut`.
+    Raises ItemFault: an empty answer; `ContextTooLong` when the prompt does not fit, `PromptCut` when it was not read whole.
     """
     item: str | Completion = ""
     async with contextlib.aclosing(chat_stream(provider, api_key, call)) as items:
@@ -241,10 +237,7 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
     Its finish reason is `REPETITION` where it was stopped for that; the text then ends before. It is `TIME` where the answer
     took longer than it may, and ``length`` also where the endpoint went on beyond the limit.
 
-    Raises
-    ------
-    ProviderFault, ItemFault
-        As `chat`. A stream that breaks off raises too: the answer is incomplete.
+    Raises ProviderFault, ItemFault: as `chat`. A stream that breaks off raises too: the answer is incomplete.
     """
     spent = 0
     times = _Times.of(provider, call)

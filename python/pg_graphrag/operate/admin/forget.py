@@ -36,12 +36,9 @@ Line = tuple[str, str, int | None, int | None, str, str | None]
 def forget(db: Database, name: str | None, source_key: str | None) -> list[Line]:
     """Serve graphrag.forget(): rows (place, state, removed, remaining, detail, hint).
 
-    Raises
-    ------
-    GraphRAGError
-        42704 for an unknown corpus, 22004 for a null key, 55000 for a document that an attached table would bring back,
-        42501 under row-level security, 25001 in a transaction that does not see what others commit meanwhile, 55P03 while a
-        transaction that asked a model is open.
+    Raises GraphRAGError: 42704 for an unknown corpus, 22004 for a null key, 55000 for a document that an attached table would
+      bring back, 42501 under row-level security, 25001 in a transaction that does not see what others commit meanwhile, 55P03
+      while a transaction that asked a model is open.
     """
     corpus = find(db, name)
     if source_key is None:

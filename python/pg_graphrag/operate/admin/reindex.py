@@ -89,11 +89,9 @@ def reindex(db: Database, name: str | None, extraction: str | None) -> int:
 
     `extraction`: "stood in", for documents that a model is asked about once more, or None: all.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for another value of `extraction`, 42704 for an unknown corpus, 42501 under row-level security, 25001 in a
-        transaction that does not see what others commit meanwhile, 55P03 while transactions write to it for half a minute.
+    Raises GraphRAGError: 22023 for another value of `extraction`, 42704 for an unknown corpus, 42501 under row-level
+      security, 25001 in a transaction that does not see what others commit meanwhile, 55P03 while transactions write to it
+      for half a minute.
     """
     corpus = find(db, name)
     check_sees_all(db, "reindex()")

@@ -12,10 +12,7 @@ from pg_graphrag.server.queue import requeue
 def reembed(db: Database, name: str | None, embedding: str | None) -> None:
     """Serve graphrag.reembed(): decide on another model, and queue a job of kind reembed.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for a bad value, 42704 for an unknown corpus or provider.
+    Raises GraphRAGError: 22023 for a bad value, 42704 for an unknown corpus or provider.
     """
     corpus = find(db, name)
     new_embedding = parse_embedding(read_json(embedding) if embedding else None)

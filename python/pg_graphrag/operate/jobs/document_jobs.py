@@ -37,10 +37,7 @@ def process_documents(db: Database, corpus: Corpus, jobs: list[Job]) -> None:
 
     Of documents whose graph a model finds so many at a time that each is written soon: a slow one takes minutes for each.
 
-    Raises
-    ------
-    Exception
-        The server's where its disk is full, with the batch put off.
+    Raises Exception: the server's where its disk is full, with the batch put off.
     """
     size = _asked_at_once(db, corpus, jobs)
     if len(jobs) > size:

@@ -187,12 +187,8 @@ _NOT_FOUND_IN_ENGLISH = prompts.sentence("not_found", "en")
 def answer_of(request: AskRequest) -> Answer:
     """Return the answer to a question from its context; extracts where the model gives none that holds.
 
-    Raises
-    ------
-    ModelFault
-        The fault of an endpoint; that of the model where there is nothing to extract.
-    GraphRAGError
-        55000 where there is neither a model nor anything to extract.
+    Raises ModelFault: the fault of an endpoint; that of the model where there is nothing to extract.
+    Raises GraphRAGError: 55000 where there is neither a model nor anything to extract.
     """
     models, usage = request.query.models, request.usage
     if request.is_chat:

@@ -59,10 +59,8 @@ def log_named(
 ) -> bool:
     """Serve graphrag.log_query(); return whether the question is noted.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for a bad time or count, and for kinds that ask() logs itself where the caller is not the owner.
+    Raises GraphRAGError: 22023 for a bad time or count, and for kinds that ask() logs itself where the caller is not the
+      owner.
     """
     rows = db.query(_LOGGED, ["text"], [corpus])
     if not rows:

@@ -68,17 +68,11 @@ class FencedStatement:
 def fenced(statement: str, relations: Iterable[tuple[str, str]]) -> FencedStatement:
     """Return a statement as it may be run.
 
-    Parameters
-    ----------
-    relations : iterable of (str, str)
-        Schema and name of the relations that it may read. A name without schema stands for the only one called so.
+    `relations` (iterable of (str, str)): schema and name of the relations that it may read. A name without schema stands for
+      the only one called so.
 
-    Raises
-    ------
-    Refused
-        When it is no single SELECT, or has a part that is not let through.
-    GraphRAGError
-        0A000 where pglast is not installed.
+    Raises Refused when it is no single SELECT, or has a part that is not let through.
+    Raises GraphRAGError: 0A000 where pglast is not installed.
     """
     if len(statement) > MAX_CHARACTERS:
         raise Refused(f"it is longer than {MAX_CHARACTERS} characters")

@@ -111,10 +111,7 @@ class TableRows:
 def tables_of(db: Database, caller: Caller) -> Tables:
     """Return the attached tables and graph views that the caller may read. It must run with the caller's rights.
 
-    Raises
-    ------
-    GraphRAGError
-        0A000 where statements cannot be parsed.
+    Raises GraphRAGError: 0A000 where statements cannot be parsed.
     """
     check_is_installed()
     attached = as_owner(db, lambda: [row["relation"] for row in db.query(_ATTACHED, ["text"], [caller.corpus])])
@@ -144,15 +141,9 @@ def arguments_of(query: Query, tables: Tables, former: TableRows | None = None) 
 def table_rows(query: Query, tables: Tables) -> tuple[TableRows | None, list[dict[str, Any]]]:
     """Have a model write a statement for a question, and run it. It must run with the caller's rights.
 
-    Returns
-    -------
-    tuple
-        (what it returned, or the last error, None where no statement helps; the usage of each request)
+    Returns (what it returned, or the last error, None where no statement helps; the usage of each request)
 
-    Raises
-    ------
-    GraphRAGError
-        The fault of the model, but for a reply without a statement.
+    Raises GraphRAGError: the fault of the model, but for a reply without a statement.
     """
     usages: list[dict[str, Any]] = []
     outcome: TableRows | None = None

@@ -108,12 +108,8 @@ class Citations:
     ``"".join(feed(piece) for piece in pieces) + finish()`` is the same however the answer is cut into pieces. Code
     (between backticks or tildes, indented by four columns) is left alone: ``a[5]`` is no citation there.
 
-    Attributes
-    ----------
-    cited_sentences : list of (int, str)
-        Numbers cited, each with the sentence that cites it.
-    invalid : int
-        Numbers cited that are not in the context.
+    `cited_sentences` (list of (int, str)): numbers cited, each with the sentence that cites it.
+    `invalid`: numbers cited that are not in the context.
     """
 
     def __init__(self, numbers: Iterable[int], context: str = "") -> None:

@@ -29,9 +29,7 @@ def excerpts(
     First come the sentences that are `answering`, then windows; where none of these fits, their sentences. A window counts by its
     nearness to the query for each token that it takes, alone. Of equal ones the better ranked chunk's is the first.
 
-    Parameters
-    ----------
-    overhead_of : tokens that a chunk takes besides its text.
+    `overhead_of`: tokens that a chunk takes besides its text.
     """
     place = {row.chunk_id: number for number, row in enumerate(rows)}
     gap = _gap(tokens_of)
@@ -107,9 +105,7 @@ def fitting_sentences(
     For a context in which no window fits. A sentence counts by its words of the query, and by its window. Without the option
     `excerpts` rows are whole.
 
-    Parameters
-    ----------
-    tokens_of : tokens of a context of these rows alone.
+    `tokens_of`: tokens of a context of these rows alone.
     """
     if query.options.excerpts:
         scores = _sentence_scores(query, rows[:MAX_CUT])

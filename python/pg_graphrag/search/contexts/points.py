@@ -145,10 +145,7 @@ def points_of(
 ) -> dict[str, Any]:
     """Have texts read in batches of `least` tokens or more, side by side; return the context made of the best points.
 
-    Raises
-    ------
-    GraphRAGError
-        When no batch was answered: the first one's fault.
+    Raises GraphRAGError when no batch was answered: the first one's fault.
     """
     count = counter(query)
     parts = batches(passages, count, max(tokens_read(query, "map", question=question, reports=""), least))
@@ -179,10 +176,7 @@ def points_of(
 def tolerated(query: Query, outcomes: Sequence[Outcome], consequence: str) -> int:
     """Return how many requests failed, with a WARNING that names the `consequence`.
 
-    Raises
-    ------
-    GraphRAGError
-        When all did: the first one's fault.
+    Raises GraphRAGError when all did: the first one's fault.
     """
     faults = [outcome.fault for outcome in outcomes if outcome.fault is not None]
     if faults and len(faults) == len(outcomes):

@@ -27,10 +27,7 @@ class ModelTests:
     def test(self, question: str, query: Query, chunks: Sequence[int], spare: int) -> tuple[list[bool | None], int]:
         """Test the passages of chunks that are nearest `query` for whether they help with `question`.
 
-        Returns
-        -------
-        tuple
-            Whether each does (None: the test failed), and how many requests there were more than chunks: at most `spare`.
+        Returns whether each does (None: the test failed), and how many requests there were more than chunks: at most `spare`.
         """
         sources = Sources()
         sources.add(query, chunks)

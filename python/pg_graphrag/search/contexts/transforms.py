@@ -21,10 +21,7 @@ _ROLES = {"hyde": "keywords", "decompose": "keywords", "rewrite": "keywords", "g
 def transformed(mode: Retriever, query: Query) -> Retriever:
     """Return `mode` with the query's transform; a corrected query is searched by hybrid besides.
 
-    Raises
-    ------
-    GraphRAGError
-        55000 where the corpus has no model for it: a transform is never left out in silence.
+    Raises GraphRAGError: 55000 where the corpus has no model for it: a transform is never left out in silence.
     """
     tasks, transform = _TRANSFORMS[query.options.transform]
     for task in tasks:

@@ -151,10 +151,7 @@ def measure(
 ) -> Measured:
     """Ask every system all questions that have evidence. Needs the owner's rights.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 where none has evidence, or a document of the evidence is not there.
+    Raises GraphRAGError: 22023 where none has evidence, or a document of the evidence is not there.
     """
     corpus = find(db, caller.corpus)
     judged = [question for question in all_questions if question.evidence]
@@ -268,10 +265,7 @@ def options_of(options: str | None, names: Sequence[str]) -> dict[str, Any]:
 def systems_of(modes: Sequence[str | None] | None, variants: Mapping[str, Mapping[str, Any]]) -> list[System]:
     """Return the systems to be measured: modes, and variants of modes with their options.
 
-    Raises
-    ------
-    GraphRAGError
-        Where there are none, or a mode or option is unknown.
+    Raises GraphRAGError where there are none, or a mode or option is unknown.
     """
     if not modes:
         raise GraphRAGError("there are no modes to compare", hint="For example ARRAY['bm25', 'hybrid'].")
@@ -292,10 +286,7 @@ def systems_of(modes: Sequence[str | None] | None, variants: Mapping[str, Mappin
 def depths_of(k: Sequence[int | None] | None) -> list[int]:
     """Return depths, ascending and each once.
 
-    Raises
-    ------
-    GraphRAGError
-        Where there are none, or one is not 1 to MAX_K.
+    Raises GraphRAGError where there are none, or one is not 1 to MAX_K.
     """
     if not k or any(depth is None or not 1 <= depth <= MAX_K for depth in k):
         raise GraphRAGError(

@@ -78,11 +78,8 @@ def give(
 ) -> None:
     """Serve graphrag.feedback().
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for a bad verdict, a text that is too long, and evidence that the caller does not see; 54000 for too many
-        verdicts in a minute; as `caller_of`.
+    Raises GraphRAGError: 22023 for a bad verdict, a text that is too long, and evidence that the caller does not see; 54000
+      for too many verdicts in a minute; as `caller_of`.
     """
     caller = caller_of(db, corpus)
     if question is None or not question.strip():

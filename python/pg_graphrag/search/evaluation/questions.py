@@ -42,10 +42,7 @@ class JudgedQuestion:
 def parse(questions: str | None) -> list[JudgedQuestion]:
     """Return the questions of a JSON array by id, so that their order in the array decides nothing.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for what is no array of such objects, for an empty one, and for ids that occur twice.
+    Raises GraphRAGError: 22023 for what is no array of such objects, for an empty one, and for ids that occur twice.
     """
     items = read_json(questions) if questions else None
     if not isinstance(items, list) or not items:
@@ -96,10 +93,8 @@ def _repeated(names: Iterable[str]) -> Iterator[str]:
 def check_evidence(db: Database, caller: Caller, corpus: Corpus, questions: Iterable[JudgedQuestion]) -> None:
     """Check that all evidence can be found; a WARNING counts documents that are not indexed yet.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 naming the first question with a source key that no document of the corpus has (or the caller may see).
+    Raises GraphRAGError: 22023 naming the first question with a source key that no document of the corpus has (or the caller
+      may see).
     """
     questions = list(questions)
     evidence_keys = sorted({key for question in questions for key in question.evidence})

@@ -79,10 +79,8 @@ def community_to_mermaid(db: Database, community_id: int | None, max_nodes: int 
 def community(db: Database, community_id: int | None, max_nodes: int | None) -> Picture:
     """Return the members of a community that have the strongest relationships within it, and all of these.
 
-    Raises
-    ------
-    GraphRAGError
-        42704 for a community that there is not, or that the caller may not read of; 22023 for `max_nodes` out of range.
+    Raises GraphRAGError: 42704 for a community that there is not, or that the caller may not read of; 22023 for `max_nodes`
+      out of range.
     """
     limit = _check(max_nodes)
     # As the caller: the view shows communities only of corpora that he may read completely.
@@ -133,10 +131,7 @@ def neighborhood(
 
     Only those that documents visible to the caller state.
 
-    Raises
-    ------
-    GraphRAGError
-        42704 for an unknown entity or corpus, 22023 for `max_nodes` or `hops` out of range.
+    Raises GraphRAGError: 42704 for an unknown entity or corpus, 22023 for `max_nodes` or `hops` out of range.
     """
     limit = _check(max_nodes)
     depth = check_hops(hops)

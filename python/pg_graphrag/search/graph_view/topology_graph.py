@@ -5,7 +5,19 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from pg_graphrag.ground.numeric import Ids, Lists, Places, Scores, distinct, int64s, np, numbered, packed, within
+from pg_graphrag.ground.numeric import (
+    Ids,
+    Lists,
+    Places,
+    Scores,
+    distinct,
+    int64s,
+    np,
+    numbered,
+    packed,
+    places_of,
+    within,
+)
 from pg_graphrag.search.graph_view.graph_tables import MAX_TF, Among, Edges, TableGraph, pairs_of
 from pg_graphrag.search.graph_view.topology import Topology
 from pg_graphrag.search.query.query import Query
@@ -150,10 +162,9 @@ class TopologyGraph(TableGraph):
         """Return (owners, chunks) of mentions, those of the `most` chunks of each owner that mention it most."""
         # Chunks of documents that exist, in the order of ties.
         ordered = int64s(self.query.db.value(_EXISTING, ["int8[]"], [numbered(chunks)[0].tolist()]))
-        by_id = np.argsort(ordered)
-        exists = within(chunks, ordered[by_id])
+        exists = within(chunks, distinct(ordered))
         owners, chunks, tf = owners[exists], chunks[exists], tf[exists]
-        order = np.lexsort((by_id[np.searchsorted(ordered, chunks, sorter=by_id)], -tf, owners))
+        order = np.lexsort((places_of(chunks, ordered), -tf, owners))
         owners, chunks = owners[order], chunks[order]
         is_first = np.arange(len(owners)) - np.searchsorted(owners, owners) < most
         return owners[is_first], chunks[is_first]

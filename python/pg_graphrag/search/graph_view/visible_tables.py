@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from pg_graphrag.ground.numeric import Flags, Ids, Lists, Scores, distinct, float64s, int64s, np, packed, within
+from pg_graphrag.ground.numeric import (
+    Flags,
+    Ids,
+    Lists,
+    Scores,
+    distinct,
+    float64s,
+    int64s,
+    np,
+    packed,
+    places_of,
+    within,
+)
 from pg_graphrag.search.graph_view.graph_tables import Among, Edges, TableGraph, in_one_line
 from pg_graphrag.search.graph_view.topology import PACKED_RELATIONSHIPS
 from pg_graphrag.search.graph_view.visible_chunks import Mentions, VisibleChunks
@@ -270,9 +282,8 @@ class VisibleTables(TableGraph):
         last_weights = weights[np.minimum(first + limit - 1, len(weights) - 1)]
         is_tied = weights == last_weights
         names = self.in_order(distinct(others[is_tied]))
-        by_id = np.argsort(names)
         places = np.full(len(ids), -1)
-        places[is_tied] = by_id[np.searchsorted(names, others[is_tied], sorter=by_id)]
+        places[is_tied] = places_of(others[is_tied], names)
         order = np.lexsort((places, -weights, owners))
         is_first = np.arange(len(order)) - first < limit
         chosen = self._read_relationships(distinct(np.append(light, ids[order][is_first])))
@@ -311,8 +322,7 @@ class VisibleTables(TableGraph):
 
     def weights(self, relationships: Ids) -> Scores:
         edges = self._known_relationships(relationships)
-        order = np.argsort(edges.ids)
-        return edges.weights[order[np.searchsorted(edges.ids, relationships, sorter=order)]]
+        return edges.weights[places_of(relationships, edges.ids)]
 
     def nodes(self, entities: Ids) -> list[Row]:
         texts = self._texts_of("entity", entities)
@@ -378,8 +388,7 @@ class VisibleTables(TableGraph):
         if not as_merged.all():
             mentions = self._chunks.numbered_mentions(self._db, kind, ids[~as_merged].tolist())
         best_first = np.lexsort((mentions.besides, mentions.ranks))
-        by_id = np.argsort(ids)
-        places = by_id[np.searchsorted(ids, mentions.items[best_first], sorter=by_id)]
+        places = places_of(mentions.items[best_first], ids)
         return Stated(ids, as_merged, Lists(places, len(ids), mentions.besides[best_first]))
 
     def _known_relationships(self, ids: Ids) -> _Relationships:

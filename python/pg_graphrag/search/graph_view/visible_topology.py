@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from pg_graphrag.ground.numeric import Flags, IdIndex, Ids, Lists, distinct, int64s, np, packed
+from pg_graphrag.ground.numeric import Flags, IdIndex, Ids, Lists, distinct, int64s, np, packed, places_of
 from pg_graphrag.search.graph_view.topology import CURATED, PACKED_RELATIONSHIPS, Topology, built
 from pg_graphrag.search.graph_view.visible_chunks import NO_EVIDENCE, RANK
 from pg_graphrag.search.query.query import Query
@@ -92,12 +92,10 @@ def read_visible(query: Query) -> Topology:
     ids = distinct(np.concatenate(items))
     entity = read_entities(db, ids, is_curated=curated["is_curated"])
     here = int64s(entity["ids"])
-    by_id = np.argsort(here)
-    ends = np.append(items[1], items[2])
-    degrees = np.bincount(by_id[np.searchsorted(here, ends, sorter=by_id)], minlength=len(here))
+    degrees = np.bincount(places_of(np.append(items[1], items[2]), here), minlength=len(here))
     # Aliases may mention an entity several times in a chunk, which counts as one.
     pairs = np.unique(np.column_stack([items[0], int64s(mentioned["chunks"])]), axis=0)
-    counts = np.bincount(by_id[np.searchsorted(here, pairs[:, 0], sorter=by_id)], minlength=len(here))
+    counts = np.bincount(places_of(pairs[:, 0], here), minlength=len(here))
     entity |= {"degrees": degrees.astype(">i8").tobytes(), "counts": counts.astype(">i8").tobytes()}
     graph = built(query, entity, relationship, chunk, mentioned, stated, curated)
     evidence = {"entity": _evidence(graph.entities, mentioned), "relationship": _evidence(graph.relationships, stated)}

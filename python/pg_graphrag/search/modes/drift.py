@@ -210,10 +210,7 @@ def _key(question: str) -> str:
 def answer(query: Query, total: int) -> dict[str, Any]:
     """Return the context made of the answers to primer and follow-ups.
 
-    Raises
-    ------
-    GraphRAGError
-        When no part of the primer was answered: the first one's fault.
+    Raises GraphRAGError when no part of the primer was answered: the first one's fault.
     """
     search = _Search(query, query.text, total)
     rows = _reports(search)
@@ -285,10 +282,7 @@ def _reports(search: _Search) -> list[CommunityReport]:
 def _prime(search: _Search, reports: Sequence[CommunityReport]) -> tuple[dict[str, Any], int, int]:
     """Have the reports and what no community tells of read, in folds side by side.
 
-    Returns
-    -------
-    tuple
-        A note on the latter, how many folds there were, and how many failed.
+    Returns a note on the latter, how many folds there were, and how many failed.
     """
     query = search.query
     search.sources.add(query, (chunk for report in reports for chunk in report.chunk_ids))
@@ -316,10 +310,7 @@ def _prime(search: _Search, reports: Sequence[CommunityReport]) -> tuple[dict[st
 def _near(search: _Search) -> tuple[list[tuple[_Open, dict[str, Any]]], int]:
     """Take the questions of a round off the list, the best scored first, among equals the first, each with its local context.
 
-    Returns
-    -------
-    tuple
-        At most `drift_k_followups` questions; and how many more, as many at most, were looked at that nothing is near.
+    Returns at most `drift_k_followups` questions; and how many more, as many at most, were looked at that nothing is near.
     """
     query, limit = search.query, search.query.options[DRIFT_K_FOLLOWUPS]
     search.open.sort(key=lambda item: -item.score)
@@ -342,10 +333,7 @@ def _near(search: _Search) -> tuple[list[tuple[_Open, dict[str, Any]]], int]:
 def _follow(search: _Search, number: int) -> dict[str, int]:
     """Answer the questions of a round from local contexts, side by side.
 
-    Returns
-    -------
-    dict
-        How many were asked, how many of these failed, and how many were not asked since nothing is near them ("empty").
+    Returns how many were asked, how many of these failed, and how many were not asked since nothing is near them ("empty").
     """
     query = search.query
     contexts, empty = _near(search)

@@ -158,10 +158,7 @@ def _chunks(query: Query, communities: list[int]) -> dict[int, dict[int, int]]:
 def answer(query: Query, total: int) -> dict[str, Any]:
     """Return the context made of the best points.
 
-    Raises
-    ------
-    GraphRAGError
-        When no batch was answered: the first one's fault.
+    Raises GraphRAGError when no batch was answered: the first one's fault.
     """
     selection: dict[str, int] = {}
     least = least_batch(query)

@@ -190,10 +190,7 @@ def answer(query: Query, total: int) -> dict[str, Any]:
 
     Without a model for relevance the tests are made by nearness, and cost nothing.
 
-    Raises
-    ------
-    GraphRAGError
-        When no claims could be made of anything: the first one's fault.
+    Raises GraphRAGError when no claims could be made of anything: the first one's fault.
     """
     least = least_batch(query)
     # Without chunks there is nothing to refine for.

@@ -203,10 +203,7 @@ class _Connection:
     async def ask(self, question: Question) -> Answer | NodeError:
         """Return the rows of a statement, or its error, after which others can be asked.
 
-        Raises
-        ------
-        NodeError
-            Where the connection is of no more use: it was lost, or answers what was not asked.
+        Raises NodeError where the connection is of no more use: it was lost, or answers what was not asked.
         """
         pgconn, self._answer, self._parsing = self._pgconn, Answer(), 0.0
         fault: NodeError | None = None

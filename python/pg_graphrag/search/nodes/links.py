@@ -85,10 +85,7 @@ def load_searches() -> None:
 def link_of(db: Database, elsewhere: ElsewhereError) -> Link:
     """Return how the caller reaches the node that has a corpus.
 
-    Raises
-    ------
-    ElsewhereError
-        As it is given, with what is missing in its HINT.
+    Raises ElsewhereError: as it is given, with what is missing in its HINT.
     """
     (row,) = db.query(_LINKS, ["text[]"], [[elsewhere.node]])
     missing = _missing(row)

@@ -75,11 +75,8 @@ class Arguments:
 def search_there(db: Database, elsewhere: ElsewhereError, arguments: Arguments) -> list[tuple[Any, ...]]:
     """Return the rows of search() of a corpus that another node has, as they are there.
 
-    Raises
-    ------
-    GraphRAGError
-        42704 where the caller cannot, or is not to, reach the node from here; 08001 and 08006 where it is not there, 08P01 for
-        an answer that is none; else its own error, with the node's name.
+    Raises GraphRAGError: 42704 where the caller cannot, or is not to, reach the node from here; 08001 and 08006 where it is
+      not there, 08P01 for an answer that is none; else its own error, with the node's name.
     """
     if read_options(arguments.options, "{}").get("nodes") == "here":
         raise elsewhere

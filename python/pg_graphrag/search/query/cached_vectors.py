@@ -158,9 +158,7 @@ def are_all_compared(query: Query, kind: str) -> bool:
     With the windows and entities of a part of a corpus it always is: what an index finds depends on all its rows. What waits to
     be removed leaves no part: the index has it after the removal too, until it is vacuumed.
 
-    Parameters
-    ----------
-    kind : window, entity, entity_mention or relationship_mention.
+    `kind`: window, entity, entity_mention or relationship_mention.
     """
     if query.visible is not None and (kind == "entity" or (kind == "window" and query.removed is None)):
         return query.corpus.space is not None

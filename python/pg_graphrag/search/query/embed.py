@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.asking.models import Models, save_accounts
 from pg_graphrag.llm.embedding import local_embedder
 from pg_graphrag.llm.embedding.document_embedder import describe
@@ -30,8 +29,6 @@ def embed(db: Database, text: str | None, corpus: str) -> str | None:
         model = target.options.embedding
         if model.local:
             return vector_text(local_embedder(model.model).embed([text])[0])
-        if not text:
-            raise GraphRAGError("an empty text has no vector", hint="Give a text.")
         return vector_text(Models(db, target, caller).embed([text])[0][0])
 
     return as_owner(db, run)

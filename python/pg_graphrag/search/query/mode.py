@@ -64,27 +64,17 @@ class Context:
 class Mode:
     """A mode of search, context and ask.
 
-    Parameters
-    ----------
-    name, does, source, details : str
-        Its name, what it does, its paper or page, and what else there is to know, in the words of the manual.
-    place : int
-        Its place in lists of modes.
-    function : str, optional
-        The comment of its own SQL function, name_search; None: it has none.
-    options : tuple
-        Names of shared options, and its own options.
-    defaults : mapping
-        Its own defaults of shared options.
-    mistaken_for : mapping
-        Modes that it could be mistaken for, and the hint for one of their options.
-    reads_keywords : bool
-        Whether it uses keywords.
-    answer : optional
-        Makes the context of an answer with models, of so many tokens; None: the answer is made from the context that `context`
-        describes.
-    estimate : optional
-        Counts the requests of `answer` at most; None: `answer` itself makes its requests of the dry run.
+    `name`, `does`, `source`, `details`: its name, what it does, its paper or page, and what else there is to know, in the
+      words of the manual.
+    `place`: its place in lists of modes.
+    `function`: the comment of its own SQL function, name_search; None: it has none.
+    `options`: names of shared options, and its own options.
+    `defaults`: its own defaults of shared options.
+    `mistaken_for`: modes that it could be mistaken for, and the hint for one of their options.
+    `reads_keywords`: whether it uses keywords.
+    `answer`: makes the context of an answer with models, of so many tokens; None: the answer is made from the context that
+      `context` describes.
+    `estimate`: counts the requests of `answer` at most; None: `answer` itself makes its requests of the dry run.
     """
 
     name: str

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.ground.numeric import Ids, NDArray, Scores, distinct, int64s, np, packed, within
+from pg_graphrag.ground.numeric import Ids, NDArray, Scores, distinct, int64s, np, packed, places_of, within
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import cached_property
 
@@ -278,6 +278,4 @@ def _places(query: Query, ids: Ids, tied: Ids) -> Ids:
 
 def order_of(query: Query, ids: Ids) -> Ids:
     """Return the places, (n,) int64, of distinct chunks in the order of source keys and ordinals."""
-    sorted_ids = int64s(query.db.value(_ORDER, ["int8[]"], [ids.tolist()]))
-    by_id = np.argsort(sorted_ids)
-    return by_id[np.searchsorted(sorted_ids, ids, sorter=by_id)]
+    return places_of(ids, int64s(query.db.value(_ORDER, ["int8[]"], [ids.tolist()])))

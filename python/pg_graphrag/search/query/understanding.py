@@ -64,12 +64,8 @@ def understand(
 ) -> Understanding:
     """Return what `question` asks for; never fails because of a model.
 
-    Parameters
-    ----------
-    has_keywords : bool
-        The caller gave keywords: no model is asked; what the caller left out is read off the question.
-    insist : bool
-        Ask the model even if it failed the session lately.
+    `has_keywords`: the caller gave keywords: no model is asked; what the caller left out is read off the question.
+    `insist`: ask the model even if it failed the session lately.
     """
     corpus, role = models.corpus, models.caller.role
     if has_keywords or not question or not corpus.options.llm.has("keywords"):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pg_graphrag.ground.numeric import Flags, Ids, NDArray, Scores, distinct, int64s, np, packed, within
+from pg_graphrag.ground.numeric import Flags, Ids, NDArray, Scores, distinct, int64s, np, packed, places_of, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.seeds import Mentions, mentions_in
 from pg_graphrag.search.query.query import Query, timed
@@ -149,27 +149,25 @@ def _shared_names(chunks: Ids, mentions: Mentions) -> tuple[Ids, NDArray[np.bool
 
     And which of `chunks` (n,) mention each, (entities, n).
     """
-    order = np.argsort(chunks)
-    are_meant = within(mentions.chunks, chunks[order]) & ~mentions.are_named & (mentions.entity_ids >= 0)
+    are_meant = within(mentions.chunks, distinct(chunks)) & ~mentions.are_named & (mentions.entity_ids >= 0)
     entities, owners = mentions.entity_ids[are_meant], mentions.chunks[are_meant]
     names = distinct(entities)
     mention: Flags = np.zeros((len(names), len(chunks)), np.bool_)
-    mention[np.searchsorted(names, entities), order[np.searchsorted(chunks, owners, sorter=order)]] = True
+    mention[np.searchsorted(names, entities), places_of(owners, chunks)] = True
     leads = mention[:, :FROM].any(axis=1) & (mention.sum(axis=1) > 1)
     return names[leads], mention[leads]
 
 
 def _nearness(query: Query, chunks: Ids, names: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return (names, chunks): how near each chunk's best window is to question and name, in deviations from the mean."""
-    order = np.argsort(chunks)
-    owners, windows = dense.window_vectors(query, chunks[order])
+    owners, windows = dense.window_vectors(query, distinct(chunks))
     cosines = np.zeros((len(names), len(chunks)))
     if len(owners):
         sums = query.vector + names
         sums /= np.linalg.norm(sums, axis=1, keepdims=True)
         starts = np.flatnonzero(np.diff(owners, prepend=-1))
         best = np.maximum.reduceat((sums @ windows.T).astype(np.float64), starts, axis=1)
-        cosines[:, order[np.searchsorted(chunks, owners[starts], sorter=order)]] = best
+        cosines[:, places_of(owners[starts], chunks)] = best
     cosines -= cosines.mean(axis=1, keepdims=True)
     deviation = cosines.std(axis=1, keepdims=True)
     nearness: NDArray[np.float64] = cosines / np.where(deviation > 0, deviation, 1.0)

@@ -7,7 +7,7 @@ for entities, or left out by a model. So evidence counts in both (docs/decisions
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from pg_graphrag.ground.numeric import Ids, Scores, distinct, np, numbered, sums, within
+from pg_graphrag.ground.numeric import Ids, Scores, distinct, np, numbered, places_of, sums, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.graph_view.chunk_concept_graph import ConceptGraph, concept_graph, stated_by_windows
 from pg_graphrag.search.graph_view.row_names import row_names
@@ -285,9 +285,8 @@ def concepts_of_theme(query: Query, text: str, entities: Mapping[int, float]) ->
     themed = query.themed(text) if text != query.text else query
     nearest = dense.windows(themed, limit) if themed.dense_works else bm25(themed, limit)
     ids, scores = nearest.ids[:limit], nearest.scores[:limit]
-    order = np.argsort(ids)
     concepts, chunks, *_ = graph.edges_of_chunks(ids, MAX_CHUNKS_EACH)
-    near = concepts, scores[order][np.searchsorted(ids[order], chunks)]
+    near = concepts, scores[places_of(chunks, ids)]
     # At most as many as the relationships that are looked at have ends.
     return _best_first(graph, near, _called(query, graph, entities), 2 * limit)
 
@@ -299,10 +298,9 @@ def concept_weights(query: Query, concepts: Mapping[int, float]) -> tuple[Ids, S
         return np.empty(0, np.int64), np.empty(0)
     items = np.fromiter(concepts, np.int64, len(concepts))
     decays = np.fromiter(concepts.values(), float, len(items)) * (1 - np.arange(len(items)) / (len(items) + 1))
-    order = np.argsort(items)
     mentioned, chunks, *_ = graph.edges_of_entities(items, MAX_CHUNKS_EACH)
     ids, inverse = np.unique(chunks, return_inverse=True)
-    return ids, sums(inverse, decays[order][np.searchsorted(items[order], mentioned)], len(ids))
+    return ids, sums(inverse, decays[places_of(mentioned, items)], len(ids))
 
 
 def _concepts(query: Query, entities: Mapping[int, float]) -> ConceptGraph | None:

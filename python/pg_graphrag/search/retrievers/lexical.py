@@ -119,10 +119,8 @@ def _having(form: str, texts: str, starts: list[int], *, at_beginnings: bool) ->
 
     A text is searched to the first, and a word once: hostile texts have a form a million times.
 
-    Parameters
-    ----------
-    texts : one after the other, a line break between two.
-    starts : where each begins, and the end.
+    `texts`: one after the other, a line break between two.
+    `starts`: where each begins, and the end.
     """
     place = texts.find(form)
     while place >= 0:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import compress
 
-from pg_graphrag.ground.numeric import distinct, int64s, np, numbered, packed, within
+from pg_graphrag.ground.numeric import distinct, int64s, np, numbered, packed, places_of, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, once, timed
 from pg_graphrag.search.query.rankings import best_places
@@ -60,9 +60,8 @@ def communities_of(query: Query, chunks: list[int]) -> tuple[dict[int, list[int]
         return {NOWHERE: chunks}, {None: [NOWHERE]}
     # Chunks by their places in `chunks`, communities by theirs in `ids`.
     chunk_ids = np.array(chunks, np.int64)
-    by_id = np.argsort(chunk_ids)
     owners, members, tf = graph_of(query).community_mentions(chunks)
-    owners = by_id[np.searchsorted(chunk_ids, owners, sorter=by_id)]
+    owners = places_of(owners, chunk_ids)
     ids, members = numbered(members)
     row = query.db.query(_COMMUNITIES, ["int8[]"], [ids.tolist()])[0]
     levels, parent_ids = int64s(row["levels"]), int64s(row["parents"])

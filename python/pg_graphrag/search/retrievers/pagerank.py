@@ -87,10 +87,8 @@ class Walk:
 def pagerank(query: Query, direct: Sequence[tuple[int, float]], limit: int, *, with_synonyms: bool = False) -> Walk:
     """Rank chunks by the mass of a walk that restarts at the query's entities and chunks found directly.
 
-    Parameters
-    ----------
-    direct : (chunk id, weight) of chunks to start from, too.
-    with_synonyms : whether names like those of the query's entities are walked to as well.
+    `direct`: (chunk id, weight) of chunks to start from, too.
+    `with_synonyms`: whether names like those of the query's entities are walked to as well.
     """
     hub = hub_size(query)
     entity_seeds = seeds.entities(query, hub)

@@ -52,10 +52,7 @@ def relevant(query: Query, rows: list[FoundChunk]) -> list[FoundChunk]:
 
     All of them, without, where the option is not given.
 
-    Raises
-    ------
-    GraphRAGError
-        0A000 for vectors of a model without a curve.
+    Raises GraphRAGError: 0A000 for vectors of a model without a curve.
     """
     least = query.options.min_relevance
     if least is None:

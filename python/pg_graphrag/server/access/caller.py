@@ -80,12 +80,9 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
 
     As of a moment, the corpus is its history where it has one: that knows what was said then.
 
-    Raises
-    ------
-    GraphRAGError
-        22004 for a null, 42704 for an unknown corpus, 42501 without SELECT on graphrag.documents or on a relation of the
-        filter, 22023 for a bad filter, 42P01, 42809, 42703 and 42804 for a bad relation, 54000 and 54001 for a
-        filter that is too large.
+    Raises GraphRAGError: 22004 for a null, 42704 for an unknown corpus, 42501 without SELECT on graphrag.documents or on a
+      relation of the filter, 22023 for a bad filter, 42P01, 42809, 42703 and 42804 for a bad relation, 54000 and 54001 for a
+      filter that is too large.
     """
     histories = db.query(_HISTORY, ["text"], [corpus]) if filter_ is not None and asks_a_moment(filter_) else []
     if histories:

@@ -34,15 +34,9 @@ _pending: dict[str, _Work] = {}
 def as_owner(db: Database, run: Callable[[], T], *, writes: bool = False) -> T:
     """Return what `run` returns, run with the rights of the extension's owner.
 
-    Parameters
-    ----------
-    writes : bool
-        Whether `run` writes. If not, it sees the snapshot of the calling statement.
+    `writes`: whether `run` writes. If not, it sees the snapshot of the calling statement.
 
-    Raises
-    ------
-    GraphRAGError
-        The error of `run`. Errors of SQL statements, query cancel among them, pass unchanged.
+    Raises GraphRAGError: the error of `run`. Errors of SQL statements, query cancel among them, pass unchanged.
     """
     return _run_in("_enter_writing" if writes else "_enter", db, run)
 

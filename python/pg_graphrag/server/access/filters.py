@@ -66,17 +66,11 @@ EVERY = Condition("true", (), ())
 def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str], of_versions: bool = False) -> Condition:
     """Return the condition of a filter, as jsonb shows it.
 
-    Parameters
-    ----------
-    of_versions : bool
-        Whether the corpus is a history that is asked in place of its corpus: keys are those of the documents.
-    keys_of : callable
-        Returns for the name of a relation SQL that reads its keys, as rows of one column ``key``.
+    `of_versions`: whether the corpus is a history that is asked in place of its corpus: keys are those of the documents.
+    `keys_of`: returns for the name of a relation SQL that reads its keys, as rows of one column ``key``.
 
-    Raises
-    ------
-    GraphRAGError
-        22023 for what is no filter, naming the value; 54001 and 54000 where it is nested too deep or too long.
+    Raises GraphRAGError: 22023 for what is no filter, naming the value; 54001 and 54000 where it is nested too deep or too
+      long.
     """
     if len(text) > MAX_CHARACTERS:
         raise _too_large(f"{len(text):,} characters, more than {MAX_CHARACTERS:,}: {text[:60]}…")

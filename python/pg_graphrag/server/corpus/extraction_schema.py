@@ -65,10 +65,7 @@ def of_types(*types: str) -> ExtractionSchema:
 def parse(value: Any) -> ExtractionSchema:
     """Check the option ``entity_types``: a list of types, or a schema.
 
-    Raises
-    ------
-    GraphRAGError
-        22023, naming the part and the value.
+    Raises GraphRAGError: 22023, naming the part and the value.
     """
     if isinstance(value, list):
         if not value or not all(isinstance(name, str) and name.strip() for name in value):

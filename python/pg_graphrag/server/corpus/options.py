@@ -220,10 +220,7 @@ _KNOWN = set(Options.__dataclass_fields__)
 def parse(options: dict[str, Any]) -> Options:
     """Check `options` and fill in what is absent.
 
-    Raises
-    ------
-    GraphRAGError
-        22023, naming the option and the value, when a key is unknown or a value is not usable.
+    Raises GraphRAGError: 22023, naming the option and the value, when a key is unknown or a value is not usable.
     """
     _refuse_unknown(options, _KNOWN, "corpus option")
     values = dict(options)

@@ -139,10 +139,8 @@ def concepts(text: str) -> list[Concept]:
 class _Places:
     """Where a capital says nothing, since any word has one there.
 
-    Attributes
-    ----------
-    begins, leads, openings : set of int
-        Positions of the first words of sentences; of headings and items, too; of cells, quotations and asides, too.
+    `begins`, `leads`, `openings`: positions of the first words of sentences; of headings and items, too; of cells, quotations
+      and asides, too.
     """
 
     def __init__(self, text: str) -> None:

@@ -19,16 +19,10 @@ _SPACE, _NEWLINE, _ZERO = b" \n0"
 class ChineseDictionary:
     """Words with their frequency and part of speech; those that begin with a character that `read` has seen.
 
-    Attributes
-    ----------
-    tokenizer
-        jieba's, which looks words up in `frequencies`.
-    frequencies
-        {word: its frequency; 0 for what words only begin with}.
-    speeches
-        {word: its part of speech}. jieba.posseg would guess it for unknown words too, at 13 ms a character.
-    total
-        The sum of all frequencies of the dictionary.
+    `tokenizer`: jieba's, which looks words up in `frequencies`.
+    `frequencies`: {word: its frequency; 0 for what words only begin with}.
+    `speeches`: {word: its part of speech}. jieba.posseg would guess it for unknown words too, at 13 ms a character.
+    `total`: the sum of all frequencies of the dictionary.
     """
 
     def __init__(self) -> None:

@@ -108,10 +108,7 @@ _CUT_NAME = re.compile(rf"(?<=[{_CJK}])([A-Z][a-z]+(?: [A-Z][a-z]+)*)\n(?=[A-Z][
 def concepts(text: str, analyse: Callable[[str], tuple[Morpheme, ...]]) -> list[Concept]:
     """Return names and compound nouns in order of appearance; a name inside a compound is given beside it.
 
-    Parameters
-    ----------
-    analyse : callable
-        Cuts a run of Han and kana into morphemes; spans are within the run.
+    `analyse`: cuts a run of Han and kana into morphemes; spans are within the run.
     """
     narrowed, origins = narrow(_CUT_NAME.sub(r"\1 ", text))
     matches = _concepts(narrowed, analyse)

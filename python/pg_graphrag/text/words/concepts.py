@@ -27,10 +27,7 @@ def concepts(text: str, language: str) -> list[Concept]:
 
     A function of the text alone: no dictionary is downloaded, no statistics of other texts are used.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01 when the library for `language` is not installed.
+    Raises GraphRAGError: 58P01 when the library for `language` is not installed.
     """
     if not letters.has_invisible_or_apart(text):
         return [_singular(concept) for concept in _concepts(text, language)]

@@ -192,12 +192,8 @@ def needed_for_phrase(words: list[str], classes: str, *, is_led: bool) -> int:
     One that describes ("downcast eye", "routine failure") or is a clause ("ease tension") names no thing unless a document
     keeps saying it.
 
-    Parameters
-    ----------
-    classes : str
-        A letter for the class of each word (english.py).
-    is_led : bool
-        Whether an article or a preposition stands before it.
+    `classes`: a letter for the class of each word (english.py).
+    `is_led`: whether an article or a preposition stands before it.
     """
     if len(words) == 1:
         return REPEATED if "-" in words[0] or _OF_ACT.fullmatch(words[0].lower()) else 1

@@ -80,10 +80,7 @@ def lexical(text: str, language: str) -> str:
     for the English dictionaries. Words in scripts without an analyser have their bigrams beside them: Korean joins particles
     to them. A symbol becomes a word. A code has its parts beside it; names of stop words become words.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01 when the library for `language` is not installed.
+    Raises GraphRAGError: 58P01 when the library for `language` is not installed.
     """
     spaced = _spaced(text, language)
     return " ".join((_with_parts(spaced), *named_stop_words(spaced, language)))

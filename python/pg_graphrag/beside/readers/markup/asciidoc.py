@@ -58,26 +58,10 @@ _INLINE = (
 _REFERENCE = re.compile(r"<<#?([^<>\n,]{1,200})>>")
 _VALUE = re.compile(r"\{([a-z][\w-]{0,60})\}")
 _VALUES = {
-    "nbsp": " ",
-    "sp": " ",
-    "amp": "&",
-    "lt": "<",
-    "gt": ">",
-    "empty": "",
-    "blank": "",
-    "apos": "'",
-    "quot": '"',
-    "plus": "+",
-    "startsb": "[",
-    "endsb": "]",
-    "vbar": "|",
-    "asterisk": "*",
-    "tilde": "~",
-    "litdd": "--",
-    "caret": "^",
-    "backtick": "`",
-    "cpp": "C++",
-}
+    "nbsp": " ", "sp": " ", "amp": "&", "lt": "<", "gt": ">", "empty": "", "blank": "", "apos": "'", "quot": '"',
+    "plus": "+", "startsb": "[", "endsb": "]", "vbar": "|", "asterisk": "*", "tilde": "~", "litdd": "--",
+    "caret": "^", "backtick": "`", "cpp": "C++",
+}  # fmt: skip
 
 
 def read_asciidoc(source: Source) -> Iterator[Document]:

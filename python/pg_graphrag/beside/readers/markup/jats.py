@@ -8,24 +8,11 @@ from pg_graphrag.beside.readers.elements import authors_of, line_of, replace
 from pg_graphrag.beside.readers.source import Facts, as_time
 
 _NAMES = {
-    "sec": "section",
-    "app": "appendix",
-    "ack": "section",
-    "boxed-text": "sidebar",
-    "p": "para",
-    "fig": "figure",
-    "table-wrap": "figure",
-    "disp-quote": "blockquote",
-    "disp-formula": "para",
-    "preformat": "programlisting",
-    "code": "programlisting",
-    "list-item": "listitem",
-    "def-list": "variablelist",
-    "def-item": "varlistentry",
-    "def": "listitem",
-    "th": "td",
-    "fn": "para",
-}
+    "sec": "section", "app": "appendix", "ack": "section", "boxed-text": "sidebar", "p": "para", "fig": "figure",
+    "table-wrap": "figure", "disp-quote": "blockquote", "disp-formula": "para", "preformat": "programlisting",
+    "code": "programlisting", "list-item": "listitem", "def-list": "variablelist", "def-item": "varlistentry",
+    "def": "listitem", "th": "td", "fn": "para",
+}  # fmt: skip
 # References, notes on the article, and what is drawn.
 _LEFT_OUT = frozenset("ref-list fn-group graphic inline-graphic media object-id bio sec-meta permissions notes".split())
 # What is left of "(Stone, 2004; Lee, 2006)" and "[1,2]".

@@ -3,8 +3,6 @@
 Microsoft, Rich Text Format (RTF) Specification 1.9.1.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -70,10 +68,7 @@ class _State:
 def read_rtf(source: Source) -> Iterator[Document | ReadWarning]:
     r"""Read a document, titled by what it says of itself, else its first heading, else its name.
 
-    Raises
-    ------
-    ReadError
-        For a file that does not begin with ``{\rtf``, has too many groups within groups, or no text.
+    Raises ReadError for a file that does not begin with ``{\rtf``, has too many groups within groups, or no text.
     """
     data = source.read()
     if not data.startswith(b"{\\rtf"):

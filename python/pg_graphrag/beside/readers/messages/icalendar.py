@@ -35,10 +35,7 @@ _LABELS = {
 def read_icalendar(source: Source) -> Iterator[Document]:
     """Read a calendar as one document, titled by its name, else its first event.
 
-    Raises
-    ------
-    ReadError
-        Where it is no calendar.
+    Raises ReadError where it is no calendar.
     """
     lines = _FOLD.sub("", decode(source.read(), source)).split("\n")
     if not lines[0].upper().startswith("BEGIN:VCALENDAR"):

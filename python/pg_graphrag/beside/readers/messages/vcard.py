@@ -24,10 +24,7 @@ _LABELS = {
 def read_vcard(source: Source) -> Iterator[Document]:
     """Read cards as one document, titled by the first; pictures and keys in them are left out.
 
-    Raises
-    ------
-    ReadError
-        Where there is no card.
+    Raises ReadError where there is no card.
     """
     text = _CONTINUED.sub(lambda match: match[0].replace("=\n", ""), decode(source.read(), source))
     blocks: list[str] = []

@@ -8,10 +8,7 @@ from pg_graphrag.ground.errors import GraphRAGError, missing_package
 def ocr_of(choice: str, engine: str) -> str:
     """Return how text is recognised: the choice, or never where the engine is not installed and nobody insists.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01 where it is asked for and cannot be.
+    Raises GraphRAGError: 58P01 where it is asked for and cannot be.
     """
     if choice == "never":
         return choice

@@ -26,12 +26,9 @@ _SPARSEST = 2.5
 class RecognisedLine:
     """A line of text in a picture.
 
-    Parameters
-    ----------
-    corners : sequence of points
-        Top left, top right, bottom right and bottom left, in pixels from the top left of the picture.
-    confidence : float
-        From 0 to 1, of its letters in the mean.
+    `corners` (sequence of points): top left, top right, bottom right and bottom left, in pixels from the top left of the
+      picture.
+    `confidence`: from 0 to 1, of its letters in the mean.
     """
 
     corners: tuple[Point, Point, Point, Point]

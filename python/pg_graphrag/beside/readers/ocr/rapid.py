@@ -31,10 +31,7 @@ _FIRST_WIDE = "\u2e80"
 class RapidEngine:
     """Recognises Latin letters, Chinese and Japanese. One thread at a time uses it.
 
-    Parameters
-    ----------
-    threads : int
-        Of OpenVINO for one picture.
+    `threads`: of OpenVINO for one picture.
     """
 
     def __init__(self, threads: int):

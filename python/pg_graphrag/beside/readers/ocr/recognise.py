@@ -53,18 +53,11 @@ class Engine(Protocol):
 class Recognised:
     """What is written in a picture.
 
-    Parameters
-    ----------
-    page : Page
-        Blocks in reading order, of the lines that are not quite unsure.
-    confidence : float
-        From 0 to 1, of all lines in the mean.
-    error : str, optional
-        Why it could not be tried.
-    lines : int
-        How many lines were found, read or not.
-    is_other_script : bool
-        Whether most of it is in letters that the engine does not know.
+    `page`: blocks in reading order, of the lines that are not quite unsure.
+    `confidence`: from 0 to 1, of all lines in the mean.
+    `error`: why it could not be tried.
+    `lines`: how many lines were found, read or not.
+    `is_other_script`: whether most of it is in letters that the engine does not know.
     """
 
     page: Page
@@ -149,16 +142,10 @@ def recognise(
 ) -> Iterator[tuple[int, Recognised]]:
     """Yield (number, what is written) of pictures, in their order.
 
-    Parameters
-    ----------
-    engine : str
-        One of ``rapidocr`` and ``tesseract``.
-    images : iterable of (int, image)
-        Numbers and pictures; it is asked for one in this thread, when its turn is near.
-    count : int
-        How many there are.
-    most_at_once : int
-        Engines at work.
+    `engine`: one of ``rapidocr`` and ``tesseract``.
+    `images` (iterable of (int, image)): numbers and pictures; it is asked for one in this thread, when its turn is near.
+    `count`: how many there are.
+    `most_at_once`: engines at work.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     at_once = max(1, min(cores, count, most_at_once))

@@ -23,22 +23,10 @@ _PROGRAM = "tesseract"
 _SECONDS = 120
 # Languages of a script; English, or the first of these that is installed, is read beside another script.
 _OF_SCRIPT = {
-    "Arabic": "ara fas urd",
-    "Cyrillic": "rus ukr bul srp",
-    "Devanagari": "hin mar nep san",
-    "Thai": "tha",
-    "Hebrew": "heb",
-    "Greek": "ell",
-    "Korean": "kor",
-    "Japanese": "jpn",
-    "Han": "chi_sim chi_tra",
-    "Bengali": "ben",
-    "Tamil": "tam",
-    "Telugu": "tel",
-    "Georgian": "kat",
-    "Armenian": "hye",
-    "Latin": "eng deu fra spa ita por nld pol",
-}
+    "Arabic": "ara fas urd", "Cyrillic": "rus ukr bul srp", "Devanagari": "hin mar nep san", "Thai": "tha",
+    "Hebrew": "heb", "Greek": "ell", "Korean": "kor", "Japanese": "jpn", "Han": "chi_sim chi_tra", "Bengali": "ben",
+    "Tamil": "tam", "Telugu": "tel", "Georgian": "kat", "Armenian": "hye", "Latin": "eng deu fra spa ita por nld pol",
+}  # fmt: skip
 # Tesseract has two names for one.
 _NAMES = {"Hangul": "Korean"}
 _LATIN = "Latin"
@@ -60,10 +48,7 @@ _GAP = 1.3
 class TesseractEngine:
     """Recognises what Tesseract's installed languages cover; the script of a page decides which.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01 where the program is not installed.
+    Raises GraphRAGError: 58P01 where the program is not installed.
     """
 
     def __init__(self, threads: int):

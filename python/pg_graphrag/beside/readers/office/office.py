@@ -12,7 +12,7 @@ from xml.parsers import expat
 
 from lxml import etree
 
-from pg_graphrag.beside.readers.archive import opened, parse_xml, read_part, related_parts
+from pg_graphrag.beside.readers.archive import RELATIONSHIPS, opened, parse_xml, read_part, read_xml, related_parts
 from pg_graphrag.beside.readers.attached import own_names, read_attachments
 from pg_graphrag.beside.readers.elements import become
 from pg_graphrag.beside.readers.markdown import heading_of
@@ -55,7 +55,6 @@ _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
 _DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
-_RELATIONSHIPS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _CORE = {
     "title": "{http://purl.org/dc/elements/1.1/}title",
     "author": "{http://purl.org/dc/elements/1.1/}creator",
@@ -170,7 +169,7 @@ def _write_controls(root: etree._Element, archive: zipfile.ZipFile, name: str) -
     controls = list(root.iter(f"{_WORD}control"))
     parts = related_parts(archive, name) if controls else {}
     for control in controls:
-        if text := control_text(archive, parts.get(control.get(f"{_RELATIONSHIPS}id", ""), "")):
+        if text := control_text(archive, parts.get(control.get(f"{RELATIONSHIPS}id", ""), "")):
             element = etree.Element(f"{_WORD}t")
             element.text = text
             (control if control.getparent() is None else control.getparent()).addnext(element)
@@ -182,13 +181,9 @@ def _write_drawings(root: etree._Element, archive: zipfile.ZipFile, name: str) -
     parts = related_parts(archive, name) if references else {}
     for reference in references:
         key = "id" if reference.tag == _CHART else "dm"
-        data = read_part(archive, parts.get(reference.get(f"{_RELATIONSHIPS}{key}", ""), ""))
+        part = read_xml(archive, parts.get(reference.get(f"{RELATIONSHIPS}{key}", ""), ""))
         paragraph = next(reference.iterancestors(f"{_WORD}p"), None)
-        if data is None or paragraph is None:
-            continue
-        try:
-            part = parse_xml(data)
-        except etree.XMLSyntaxError:
+        if part is None or paragraph is None:
             continue
         if reference.tag != _CHART:
             for line in reversed(list(_diagram_lines(part))):
@@ -288,7 +283,7 @@ def _blob(slide: Any, shape: Any) -> bytes | None:
     """Return the bytes of the picture that a shape is, or is filled with."""
     for reference in shape._element.iter(f"{_DRAWING}blip"):
         with suppress(*_DAMAGE, KeyError):
-            return bytes(slide.part.related_part(reference.get(f"{_RELATIONSHIPS}embed")).blob)
+            return bytes(slide.part.related_part(reference.get(f"{RELATIONSHIPS}embed")).blob)
     return None
 
 
@@ -333,7 +328,7 @@ def _diagram(slide: Any, shape: Any) -> list[str]:
     lines: list[str] = []
     for reference in shape._element.iter(f"{_DIAGRAM}relIds"):
         try:
-            root = parse_xml(slide.part.related_part(reference.get(f"{_RELATIONSHIPS}dm")).blob)
+            root = parse_xml(slide.part.related_part(reference.get(f"{RELATIONSHIPS}dm")).blob)
         except (*_DAMAGE, KeyError):
             continue
         lines += _diagram_lines(root)
@@ -505,17 +500,9 @@ def _cell(cell: Any) -> str:
 
 def _properties(archive: zipfile.ZipFile) -> tuple[str | None, Facts]:
     """Return title and facts of docProps/core.xml."""
-    data = read_part(archive, "docProps/core.xml")
-    values: dict[str, str] = {}
-    if data is not None:
-        try:
-            root = parse_xml(data)
-        except etree.XMLSyntaxError:
-            return None, Facts()
-        for name, tag in _CORE.items():
-            element = root.find(tag)
-            if element is not None and element.text and element.text.strip():
-                values[name] = element.text.strip()
+    root = read_xml(archive, "docProps/core.xml")
+    texts = {} if root is None else {name: (root.findtext(tag) or "").strip() for name, tag in _CORE.items()}
+    values = {name: text for name, text in texts.items() if text}
     title = values.get("title")
     facts = Facts(
         author=values.get("author"),

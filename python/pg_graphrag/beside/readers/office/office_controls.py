@@ -6,14 +6,11 @@ Their state is XML, or a stream: [MS-OFORMS] 2.2.5, MorphDataControl.
 import re
 import zipfile
 
-from lxml import etree
-
-from pg_graphrag.beside.readers.archive import parse_xml, read_part, related_parts
+from pg_graphrag.beside.readers.archive import RELATIONSHIPS, read_part, read_xml, related_parts
 from pg_graphrag.beside.readers.markdown import CHECKED, UNCHECKED
 
 _CONTROL = re.compile(r"/activeX/[^/]+\.xml\Z", re.IGNORECASE)
 _ACTIVE_X = "{http://schemas.microsoft.com/office/2006/activeX}"
-_RELATIONSHIP = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 # By their classes: check boxes and option buttons, which have a caption and a state; and what holds a text.
 _BOXES = ("8BD21D40", "8BD21D50", "8BD21D60")
 _TEXTS = ("8BD21D10", "8BD21D20", "8BD21D30")
@@ -38,16 +35,12 @@ def controls_of(archive: zipfile.ZipFile, part: str) -> list[str]:
 
 def control_text(archive: zipfile.ZipFile, name: str) -> str:
     """Return what a control says whose part has a name; "" for buttons, and for what cannot be read."""
-    data = read_part(archive, name)
-    try:
-        root = parse_xml(data) if data else None
-    except etree.XMLSyntaxError:
-        return ""
+    root = read_xml(archive, name)
     if root is None:
         return ""
     kind = root.get(f"{_ACTIVE_X}classid", "").strip("{}").upper()[:8]
     state = {item.get(f"{_ACTIVE_X}name"): item.get(f"{_ACTIVE_X}value", "") for item in root}
-    stream = read_part(archive, related_parts(archive, name).get(root.get(_RELATIONSHIP, ""), ""))
+    stream = read_part(archive, related_parts(archive, name).get(root.get(f"{RELATIONSHIPS}id", ""), ""))
     if stream is not None:
         state = _state(stream) | state
     caption, value = (" ".join(state.get(field, "").split()) for field in ("Caption", "Value"))

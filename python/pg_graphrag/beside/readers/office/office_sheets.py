@@ -7,7 +7,7 @@ from io import BytesIO
 
 from lxml import etree
 
-from pg_graphrag.beside.readers.archive import parse_xml, read_part, related_parts
+from pg_graphrag.beside.readers.archive import RELATIONSHIPS, read_part, read_xml, related_parts
 from pg_graphrag.beside.readers.office.charts import chart_rows, chart_summary
 from pg_graphrag.beside.readers.office.office_controls import controls_of
 from pg_graphrag.beside.readers.tables import table_text
@@ -15,8 +15,7 @@ from pg_graphrag.beside.readers.tables import table_text
 _NOTES = re.compile(r"(?:\A|/)(?:threadedC|c)omments?\d{0,5}\.xml\Z|/(?:threadedC|c)omments/")
 _DRAWING = re.compile(r"/drawings/drawing\d{0,5}\.xml\Z")
 _CHART = re.compile(r"/charts/chart(?:Ex)?\d{0,5}\.xml\Z")
-_RELATIONSHIPS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-_RELATIONSHIP, _EMBED = f"{_RELATIONSHIPS}id", f"{_RELATIONSHIPS}embed"
+_RELATIONSHIP, _EMBED = f"{RELATIONSHIPS}id", f"{RELATIONSHIPS}embed"
 _TEXTS = "xl/sharedStrings.xml"
 _NO_TEXTS = '<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"/>'
 _WORKBOOK = "xl/workbook.xml"
@@ -40,7 +39,7 @@ def beside_cells(archive: zipfile.ZipFile, path: str) -> list[str]:
     """Return notes at cells, charts, text boxes, descriptions of pictures and controls of the sheet whose part has a path."""
     blocks: list[str] = []
     for part in related_parts(archive, path).values():
-        root = _root(archive, part) if _NOTES.search(part) or _DRAWING.search(part) else None
+        root = read_xml(archive, part) if _NOTES.search(part) or _DRAWING.search(part) else None
         if root is None:
             continue
         blocks += _notes(root) if _NOTES.search(part) else _drawn(archive, part, root)
@@ -50,7 +49,7 @@ def beside_cells(archive: zipfile.ZipFile, path: str) -> list[str]:
 def sheet_pictures(archive: zipfile.ZipFile, path: str) -> Iterator[tuple[bytes, str]]:
     """Yield (bytes, description) of the pictures on the sheet whose part has a path."""
     for part in related_parts(archive, path).values():
-        root = _root(archive, part) if _DRAWING.search(part) else None
+        root = read_xml(archive, part) if _DRAWING.search(part) else None
         if root is None:
             continue
         parts = related_parts(archive, part)
@@ -62,20 +61,12 @@ def sheet_pictures(archive: zipfile.ZipFile, path: str) -> Iterator[tuple[bytes,
 
 def chart_sheets(archive: zipfile.ZipFile) -> Iterator[tuple[str, list[str]]]:
     """Yield (name, blocks) of sheets that are a chart, which openpyxl does not count as sheets."""
-    workbook = _root(archive, _WORKBOOK)
+    workbook = read_xml(archive, _WORKBOOK)
     parts = related_parts(archive, _WORKBOOK)
     for sheet in workbook.iter("{*}sheet") if workbook is not None else ():
         path = parts.get(sheet.get(_RELATIONSHIP, ""), "")
         if "/chartsheets/" in path:
             yield sheet.get("name", ""), beside_cells(archive, path)
-
-
-def _root(archive: zipfile.ZipFile, name: str) -> etree._Element | None:
-    data = read_part(archive, name)
-    try:
-        return parse_xml(data) if data else None
-    except etree.XMLSyntaxError:
-        return None
 
 
 def _notes(root: etree._Element) -> Iterator[str]:
@@ -92,7 +83,7 @@ def _drawn(archive: zipfile.ZipFile, path: str, root: etree._Element) -> Iterato
     for element in root.iter("{*}sp", "{*}pic", "{*}chart"):
         kind = etree.QName(element).localname
         if kind == "chart":
-            chart = _root(archive, charts.get(element.get(_RELATIONSHIP, ""), ""))
+            chart = read_xml(archive, charts.get(element.get(_RELATIONSHIP, ""), ""))
             if chart is not None:
                 yield from filter(None, (_chart(chart),))
         elif kind == "sp":

@@ -6,7 +6,7 @@ from collections import Counter
 
 from lxml import etree
 
-from pg_graphrag.beside.readers.archive import related_parts
+from pg_graphrag.beside.readers.archive import RELATIONSHIPS, related_parts
 
 _MEDIA = {
     "video": re.compile(r"(?i)/media/[^/]+\.(?:mp4|m4v|mov|avi|wmv|mpe?g|webm)\Z"),
@@ -16,7 +16,6 @@ _SHOWN_PART = re.compile(r"\A(?:word/document|ppt/slides/[^/]+)\.xml\Z")
 _OLD_EQUATION = re.compile(rb"""(?i)progid=["']Equation\.""")
 LOST_PICTURE = "picture that is not in the file"
 _PICTURE = ("{http://schemas.openxmlformats.org/drawingml/2006/main}blip", "{urn:schemas-microsoft-com:vml}imagedata")
-_RELATIONSHIPS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 
 
 def unread_of(archive: zipfile.ZipFile) -> Counter[str]:
@@ -40,7 +39,7 @@ def take_out_lost_pictures(root: etree._Element, archive: zipfile.ZipFile, name:
     lost = 0
     for element in list(root.iter(*_PICTURE)):
         key = "embed" if element.tag == _PICTURE[0] else "id"
-        part = element.get(f"{_RELATIONSHIPS}{key}")
+        part = element.get(f"{RELATIONSHIPS}{key}")
         if part is not None and parts.get(part) not in names and element.getparent() is not None:
             element.getparent().remove(element)
             lost += 1

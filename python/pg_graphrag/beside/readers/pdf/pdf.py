@@ -76,10 +76,7 @@ _LINE_NUMBER = re.compile(r"\d+ ")
 def read_pdf(source: Source) -> Iterator[Item]:
     """Read a PDF as one document, titled by its metadata, else its name; files in it have the key ``<key>/<file name>``.
 
-    Raises
-    ------
-    ReadError
-        For a damaged or encrypted file, or one without any text (a scan).
+    Raises ReadError for a damaged or encrypted file, or one without any text (a scan).
     """
     try:
         pdf = pdfium.PdfDocument(source.path if source.data is None else source.data)

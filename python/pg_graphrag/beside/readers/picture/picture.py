@@ -21,10 +21,7 @@ from pg_graphrag.beside.readers.source import Facts, Item, Source
 def read_picture(source: Source) -> Iterator[Item]:
     """Read a picture as one document; a file of several pages has a page for each.
 
-    Raises
-    ------
-    ReadError
-        For what is no picture, or is too large.
+    Raises ReadError for what is no picture, or is too large.
     """
     if not source.options.reads_pictures:
         raise source.error(

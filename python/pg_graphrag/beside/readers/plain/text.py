@@ -29,10 +29,7 @@ _OTHERS = {
 def read_text(source: Source) -> Iterator[Document | ReadWarning]:
     """Read a text file as one document, titled with the file's name. Form feeds end its pages; parted words are joined.
 
-    Raises
-    ------
-    ReadError
-        For a file of another kind, which a user named, or for bytes that are no text.
+    Raises ReadError for a file of another kind, which a user named, or for bytes that are no text.
     """
     data = source.read()
     if data.startswith(b"{\\rtf"):

@@ -89,15 +89,9 @@ Marks: TypeAlias = Callable[[HtmlElement], str]
 def read_html(source: Source, resolve: Callable[[str], bytes | None] = lambda _: None) -> Iterator[Document]:
     """Read an HTML page, well-formed or not, as one document.
 
-    Parameters
-    ----------
-    resolve : callable, optional
-        Gives the bytes of a picture by its URL; those of ``data:`` URLs are known.
+    `resolve`: gives the bytes of a picture by its URL; those of ``data:`` URLs are known.
 
-    Raises
-    ------
-    ReadError
-        When it cannot be decoded, or is nested deeper than the parser goes.
+    Raises ReadError when it cannot be decoded, or is nested deeper than the parser goes.
     """
     data = source.read()
     declared = _DECLARED.search(data, 0, _HEAD)
@@ -117,10 +111,7 @@ def read_html(source: Source, resolve: Callable[[str], bytes | None] = lambda _:
 def parse(html: str) -> HtmlElement | None:
     """Return a page as a tree; None when it is empty.
 
-    Raises
-    ------
-    ValueError
-        When the page is nested so deeply that the parser would lose a part of it.
+    Raises ValueError when the page is nested so deeply that the parser would lose a part of it.
     """
     parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     try:
@@ -173,10 +164,7 @@ def data_of(url: str) -> bytes | None:
 def main_text(page: HtmlElement | None, marks: Marks | None = None) -> str:
     """Return the main text of a page as Markdown; of a page that scripts alone fill, what it says without them.
 
-    Parameters
-    ----------
-    marks : callable, optional
-        Gives what stands for a picture; it is put behind the block that the picture stands in or behind.
+    `marks`: gives what stands for a picture; it is put behind the block that the picture stands in or behind.
     """
     if page is None:
         return ""

@@ -18,10 +18,7 @@ _PAGES = ("text/html", "application/xhtml+xml")
 def read_mhtml(source: Source) -> Iterator[Item]:
     """Read the page of an archive: the first part that is HTML; where it was is `url` in the metadata.
 
-    Raises
-    ------
-    ReadError
-        Where no part is HTML.
+    Raises ReadError where no part is HTML.
     """
     try:
         message = parsed(source.read())

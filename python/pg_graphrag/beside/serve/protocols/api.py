@@ -54,12 +54,9 @@ class Retrieval(_Request):
 
     def arguments(self) -> dict[str, Any]:
         """The client's arguments."""
-        return {
-            "mode": self.mode,
-            "filter": self.filter,
-            "low_level_keywords": self.low_level_keywords,
-            "high_level_keywords": self.high_level_keywords,
-        } | check_options(self.options)
+        given = self.model_dump(exclude={"corpus", "query", "question", "options"})
+        own = {name: value for name, value in given.items() if value or name not in ("offset", "history")}
+        return own | check_options(self.options)
 
 
 class SearchRequest(Retrieval):
@@ -78,21 +75,12 @@ class SearchRequest(Retrieval):
     top_k: int = Field(10, ge=1, le=MAX_TOP_K)
     offset: int = Field(0, ge=0, le=10_000)
 
-    def arguments(self) -> dict[str, Any]:
-        """The client's arguments."""
-        own = {"top_k": self.top_k, "corpora": self.corpora, "corpus_timeout": self.corpus_timeout}
-        return super().arguments() | own | ({"offset": self.offset} if self.offset else {})
-
 
 class ContextRequest(Retrieval):
     """A context for a language model."""
 
     query: Text
     max_tokens: int | None = Field(None, ge=1, le=1_000_000)
-
-    def arguments(self) -> dict[str, Any]:
-        """The client's arguments."""
-        return super().arguments() | {"max_tokens": self.max_tokens}
 
 
 class Turn(BaseModel):
@@ -111,14 +99,6 @@ class AskRequest(Retrieval):
     max_tokens: int | None = Field(None, ge=1, le=1_000_000)
     history: list[Turn] = Field(default_factory=list, max_length=200)
     response_type: str = Field("multiple paragraphs", min_length=1, max_length=200)
-
-    def arguments(self) -> dict[str, Any]:
-        """The client's arguments."""
-        return super().arguments() | {
-            "max_tokens": self.max_tokens,
-            "history": [turn.model_dump() for turn in self.history] or None,
-            "response_type": self.response_type,
-        }
 
 
 class NewDocument(BaseModel):
@@ -276,13 +256,9 @@ def router(service: Service) -> APIRouter:
         """List documents, without their text."""
         if sort not in reading.SORTS:
             raise Refusal(400, "22023", f"there is no sort {sort!r}", f"There are {', '.join(reading.SORTS)}.")
-        name = corpus or service.settings.corpus
+        filters: dict[str, Any] = {"status": status, "sort": sort, "is_descending": descending, "offset": offset}
         return await service.read(
-            caller,
-            corpus,
-            lambda _, c: reading.documents(
-                c, name, text, after, limit, status=status, sort=sort, is_descending=descending, offset=offset
-            ),
+            caller, corpus, lambda rag, c: reading.documents(c, rag.corpus, text, after, limit, **filters)
         )
 
     @api.get("/documents/{document_id}", tags=["documents"], **_of(replies.DocumentText))
@@ -294,23 +270,24 @@ def router(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=reading.MAX_CHARACTERS)] = reading.MAX_CHARACTERS,
     ) -> dict[str, Any]:
         """Return a document with its text; `next_offset` is where the rest of a long one goes on."""
-        name = corpus or service.settings.corpus
-        return await service.read(caller, corpus, lambda _, c: reading.document(c, name, document_id, offset, limit))
+        return await service.read(
+            caller, corpus, lambda rag, c: reading.document(c, rag.corpus, document_id, offset, limit)
+        )
 
     @api.post("/documents/{document_id}/place", tags=["documents"], **_of(replies.Place))
     async def place(caller: Who, document_id: Number, request: PlaceRequest) -> dict[str, int | None]:
         """Say where a text begins in a document, in characters; null where it is not there."""
-        name = request.corpus or service.settings.corpus
         (offset,) = await service.read(
-            caller, request.corpus, lambda _, c: reading.places(c, name, [(document_id, request.text)])
+            caller, request.corpus, lambda rag, c: reading.places(c, rag.corpus, [(document_id, request.text)])
         )
         return {"offset": offset}
 
     @api.get("/pictures/{picture_id}", tags=["documents"], responses=_PICTURE_REPLY, response_class=Response)
     async def picture(caller: Who, picture_id: Number, corpus: Corpus = None) -> Response:
         """Return a picture of a document: a PNG, JPEG, GIF or WebP."""
-        name = corpus or service.settings.corpus
-        media_type, content = await service.read(caller, corpus, lambda _, c: reading.picture(c, name, picture_id))
+        media_type, content = await service.read(
+            caller, corpus, lambda rag, c: reading.picture(c, rag.corpus, picture_id)
+        )
         return Response(content, media_type=media_type, headers=_PICTURE_HEADERS)
 
     @api.post("/documents", tags=["documents"], **_of(replies.Inserted))
@@ -324,10 +301,9 @@ def router(service: Service) -> APIRouter:
     async def delete(caller: Who, document_id: Number, corpus: Corpus = None) -> dict[str, int]:
         """Delete a document, and with it what it said."""
         service.require(caller, "insert")
-        name = corpus or service.settings.corpus
 
         def work(rag: GraphRAG, connection: Connection) -> int:
-            return rag.delete(reading.document(connection, name, document_id, 0, 1)["source_key"])
+            return rag.delete(reading.document(connection, rag.corpus, document_id, 0, 1)["source_key"])
 
         return {"deleted": await service.read(caller, corpus, work)}
 
@@ -335,10 +311,9 @@ def router(service: Service) -> APIRouter:
     async def delete_many(caller: Who, request: DeleteRequest) -> dict[str, int]:
         """Delete documents by number, and with them what they said."""
         service.require(caller, "insert")
-        name = request.corpus or service.settings.corpus
 
         def work(rag: GraphRAG, connection: Connection) -> int:
-            return rag.delete(reading.keys(connection, name, request.documents))
+            return rag.delete(reading.keys(connection, rag.corpus, request.documents))
 
         return {"deleted": await service.read(caller, request.corpus, work)}
 
@@ -375,8 +350,7 @@ def router(service: Service) -> APIRouter:
     @api.get("/start", tags=["retrieval"], **_of(replies.Start))
     async def start(caller: Who, corpus: Corpus = None) -> dict[str, Any]:
         """Name what one can ask about first: themes, entities, related pairs; and say whether `rerank` is there."""
-        name = corpus or service.settings.corpus
-        return await service.read(caller, corpus, lambda _, c: first_screen.offers(c, name))
+        return await service.read(caller, corpus, lambda rag, c: first_screen.offers(c, rag.corpus))
 
     @api.post("/search", tags=["retrieval"], **_of(replies.SearchReply))
     async def search(caller: Who, request: SearchRequest, connection: Request) -> Response:
@@ -432,8 +406,7 @@ def router(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> list[dict[str, Any]]:
         """List verdicts, the latest first. For who may read `graphrag.answer_feedback`."""
-        name = corpus or service.settings.corpus
-        return await service.read(caller, corpus, lambda _, c: reading.verdicts(c, name, before, limit))
+        return await service.read(caller, corpus, lambda rag, c: reading.verdicts(c, rag.corpus, before, limit))
 
     @api.get("/graph", tags=["graph"], **_of(replies.Overview))
     async def overview(
@@ -446,16 +419,16 @@ def router(service: Service) -> APIRouter:
         ] = None,
     ) -> dict[str, Any]:
         """Return the most connected entities, of the corpus or of a community, and what is among them."""
-        name = corpus or service.settings.corpus
-        return await service.read(caller, corpus, lambda _, c: graph_parts.overview(c, name, limit, community, type))
+        return await service.read(
+            caller, corpus, lambda rag, c: graph_parts.overview(c, rag.corpus, limit, community, type)
+        )
 
     @api.get("/graph/map", tags=["graph"], **_of(replies.GraphMap))
     async def graph_map(
         caller: Who, corpus: Corpus = None, parent: Annotated[int | None, Query(ge=1, lt=2**63)] = None
     ) -> dict[str, Any]:
         """Return the graph as groups: communities, and types of what is in none, with how much connects them."""
-        name = corpus or service.settings.corpus
-        return await service.read(caller, corpus, lambda _, c: graph_parts.map_of(c, name, parent))
+        return await service.read(caller, corpus, lambda rag, c: graph_parts.map_of(c, rag.corpus, parent))
 
     @api.get("/graph/names", tags=["graph"], **_of(list[replies.NamedEntity]))
     async def names(
@@ -465,8 +438,7 @@ def router(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=MAX_TOP_K)] = 8,
     ) -> list[dict[str, Any]]:
         """Complete a part of an entity's name, rough spelling included; without a model."""
-        name = corpus or service.settings.corpus
-        return await service.read(caller, corpus, lambda _, c: graph_parts.names(c, name, text, limit))
+        return await service.read(caller, corpus, lambda rag, c: graph_parts.names(c, rag.corpus, text, limit))
 
     @api.get("/graph/communities", tags=["graph"], **_of(list[replies.CommunityRow]))
     async def communities(
@@ -476,14 +448,12 @@ def router(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> list[dict[str, Any]]:
         """List communities, the largest first."""
-        name = corpus or service.settings.corpus
-        return await service.read(caller, corpus, lambda _, c: graph_parts.communities(c, name, parent, limit))
+        return await service.read(caller, corpus, lambda rag, c: graph_parts.communities(c, rag.corpus, parent, limit))
 
     @api.get("/graph/communities/{number}", tags=["graph"], **_of(replies.CommunityRow))
     async def community(caller: Who, number: Number, corpus: Corpus = None) -> dict[str, Any]:
         """Return a community."""
-        name = corpus or service.settings.corpus
-        return await service.read(caller, corpus, lambda _, c: graph_parts.community(c, name, number))
+        return await service.read(caller, corpus, lambda rag, c: graph_parts.community(c, rag.corpus, number))
 
     @api.get("/graph/entities", tags=["graph"], **_of(list[results.EntityResult]))
     async def entities(
@@ -527,8 +497,7 @@ def router(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> list[dict[str, Any]]:
         """List what people changed, the latest first."""
-        name = corpus or service.settings.corpus
-        return await service.read(caller, corpus, lambda _, c: reading.curations(c, name, before, limit))
+        return await service.read(caller, corpus, lambda rag, c: reading.curations(c, rag.corpus, before, limit))
 
     @api.get("/curations/suggestions", tags=["curation"], **_of(list[results.MergeSuggestion]))
     async def suggestions(

@@ -70,18 +70,11 @@ class Message:
 class Chat:
     """A request of a chat program.
 
-    Parameters
-    ----------
-    model : str
-        ``CORPUS``, then ``:MODE`` or ``:bypass``, then ``:sources``; each but the corpus may be missing.
-    stop : sequence of str
-        The text ends before the first of them.
-    max_tokens : int, optional
-        Of the answer, at most.
-    schema : dict, optional
-        The answer is JSON of this schema; {} is any object.
-    with_sources : bool
-        Whether sources stand below the answer in any case.
+    `model`: ``CORPUS``, then ``:MODE`` or ``:bypass``, then ``:sources``; each but the corpus may be missing.
+    `stop`: the text ends before the first of them.
+    `max_tokens`: of the answer, at most.
+    `schema`: the answer is JSON of this schema; {} is any object.
+    `with_sources`: whether sources stand below the answer in any case.
     """
 
     model: str
@@ -129,10 +122,7 @@ async def reply(
 ) -> AsyncIterator[str | Outcome]:
     """Return the answer in pieces, or in one, and its outcome last. What fails before the first piece is raised here.
 
-    Raises
-    ------
-    Refusal, GraphRAGError, psycopg.Error
-        404 for an unknown model, 400 for a conversation without a question.
+    Raises Refusal, GraphRAGError, psycopg.Error: 404 for an unknown model, 400 for a conversation without a question.
     """
     corpus, mode, with_sources = _parts(request.model)
     question, arguments = _question(request, mode)

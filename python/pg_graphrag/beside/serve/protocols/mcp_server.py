@@ -71,12 +71,8 @@ Who = Callable[[Context[Any, Any]], Caller]
 def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
     """Return the server.
 
-    Parameters
-    ----------
-    who : callable
-        Who calls, by the context of a request.
-    rights : frozenset of str
-        Which of insert, curate and cypher there are tools for.
+    `who`: who calls, by the context of a request.
+    `rights`: which of insert, curate and cypher there are tools for.
     """
     server: MCPServer[Any] = MCPServer(
         "pg_graphrag", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING"
@@ -314,10 +310,9 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         """List documents, oldest first, without their text."""
         if operator := next((key for key in metadata or () if key.startswith("$")), None):
             raise ToolError(f"metadata cannot have {operator}. Give what the metadata contain, or prefix for keys.")
-        name = corpus or service.settings.corpus
 
-        def work(_: GraphRAG, connection: Connection) -> Any:
-            return reading.documents(connection, name, None, after, limit, prefix=prefix, metadata=metadata)
+        def work(rag: GraphRAG, connection: Connection) -> Any:
+            return reading.documents(connection, rag.corpus, None, after, limit, prefix=prefix, metadata=metadata)
 
         return await read(ctx, corpus, work)
 
@@ -332,13 +327,12 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         limit: Annotated[int, Field(ge=1, le=MAX_TEXT, description="Characters")] = 4_000,
     ) -> mcp_results.Page:
         """Read a document's text, from an offset in characters."""
-        name = corpus or service.settings.corpus
 
-        def work(_: GraphRAG, connection: Connection) -> mcp_results.Page:
-            part = reading.document(connection, name, document_id, offset, limit)
+        def work(rag: GraphRAG, connection: Connection) -> mcp_results.Page:
+            part = reading.document(connection, rag.corpus, document_id, offset, limit)
             numbers = part["page_pictures"]
             types = reading.picture_types(connection, list(numbers.values()))
-            part["page_pictures"] = {page: _picture_uri(name, number, types) for page, number in numbers.items()}
+            part["page_pictures"] = {page: _picture_uri(rag.corpus, number, types) for page, number in numbers.items()}
             return cast(mcp_results.Page, part)
 
         return await read(ctx, corpus, work)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from pydantic_core import to_json
 
 from pg_graphrag.beside.serve.callers import Caller
@@ -25,8 +25,6 @@ _BEGAN = "2026-01-01T00:00:00Z"
 class OllamaMessage(BaseModel):
     """A message."""
 
-    model_config = ConfigDict(extra="ignore")
-
     role: Literal["system", "user", "assistant", "tool"]
     content: str | None = None
     images: list[Any] | None = None
@@ -35,15 +33,11 @@ class OllamaMessage(BaseModel):
 class OllamaOptions(BaseModel):
     """Options. Those of sampling are the corpus' own: they are accepted and change nothing."""
 
-    model_config = ConfigDict(extra="ignore")
-
     num_predict: int | None = None
     stop: str | Annotated[list[str], Field(max_length=16)] | None = None
 
 
 class _Asked(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     model: Name
     stream: bool | None = None
     format: Literal["", "json"] | dict[str, Any] | None = None
@@ -79,8 +73,6 @@ class OllamaGenerate(_Asked):
 
 class OllamaShow(BaseModel):
     """The name of a model."""
-
-    model_config = ConfigDict(extra="ignore")
 
     model: Name | None = None
     name: Name | None = None

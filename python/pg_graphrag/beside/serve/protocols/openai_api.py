@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from pg_graphrag.beside.serve.http_errors import Refusal, openai_error, refusal
 from pg_graphrag.beside.serve.protocols import chat
@@ -43,8 +43,6 @@ class Message(BaseModel):
 class JSONSchema(BaseModel):
     """A form of the answer, by name."""
 
-    model_config = ConfigDict(extra="ignore")
-
     schema_: dict[str, Any] = Field(alias="schema")
 
 
@@ -58,15 +56,11 @@ class ResponseFormat(BaseModel):
 class StreamOptions(BaseModel):
     """What a stream has besides."""
 
-    model_config = ConfigDict(extra="ignore")
-
     include_usage: bool | None = None
 
 
 class Completion(BaseModel):
     """A request. Settings of sampling are the corpus' own: such fields are accepted and change nothing."""
-
-    model_config = ConfigDict(extra="ignore")
 
     model: str = Field(max_length=300)
     messages: list[Message] = Field(min_length=1, max_length=chat.MAX_MESSAGES)

@@ -78,6 +78,8 @@ HIPPORAG_REQUIREMENTS = (
         "pyarrow==26.0.1",
     ),
 )
+COGNEE = "1.6.5"
+COGNEE_REQUIREMENTS = (f"cognee[postgres]=={COGNEE}",)
 DIMENSIONS = 384
 CONCURRENCY = 8
 DEPTHS = (2, 5, 10)
@@ -329,6 +331,27 @@ def hipporag(run: Run) -> Result:
         return peer(run, f"HippoRAG {HIPPORAG}", half, task, modes, lambda: folder_size(Path(folder)))
 
 
+def cognee(store: str, label: str) -> Callable[[Run], Result]:
+    """Return the run of cognee on a store."""
+
+    def measured(run: Run) -> Result:
+        python = peer_python("cognee", COGNEE_REQUIREMENTS)
+        # It asks the network for its tokenizer; litellm, which it needs, has the same file.
+        tokenizers = next(python.parents[1].glob("lib/*/site-packages/litellm/litellm_core_utils/tokenizers"))
+        half = partial(peer_step, python, "cognee_peer.py", TIKTOKEN_CACHE_DIR=str(tokenizers))
+        system, modes = f"cognee {COGNEE} on {label}", ("hybrid", "graph", "chunks")
+        with ExitStack() as stack:
+            name = stack.enter_context(tempfile.TemporaryDirectory())
+            folder = Path(name)
+            if store == "files":
+                return peer(run, system, half, run.task(folder=name), modes, lambda: folder_size(folder))
+            own, server, empty = stack.enter_context(empty_database(run, "bench_beside_peer"))
+            task = run.task(folder=name, url=own, server=server)
+            return peer(run, system, half, task, modes, lambda: database_size(own) - empty + folder_size(folder))
+
+    return measured
+
+
 SYSTEMS: dict[str, Callable[[Run], Result]] = {
     "pg_graphrag": ours(1),
     "pg_graphrag-two-workers": ours(2),
@@ -340,6 +363,8 @@ SYSTEMS: dict[str, Callable[[Run], Result]] = {
     "pg-raggraph": raggraph,
     "minirag": minirag,
     "hipporag": hipporag,
+    "cognee-postgres": cognee("postgres", "PostgreSQL"),
+    "cognee": cognee("files", "files"),
     "graphrag": graphrag,
 }
 

@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench/RESULTS.md"
@@ -71,7 +72,8 @@ class Page:
 
     def machine(self) -> str:
         """Return the sentence of the page's head that says what was measured on."""
-        return re.search(r"Measured on [^\n]*?[a-z0-9]\.(?= )", self.section("Results"))[0]
+        (sentence,) = re.findall(r"Measured on [^\n]*?[a-z0-9]\.(?= )", self.section("Results"))
+        return str(sentence)
 
     def link(self, heading: str, text: str = "") -> str:
         """Return a link from a page of docs/ to a section."""
@@ -135,8 +137,8 @@ class Question:
     name: str
     title: str
     panels: list[Panel]
-    bars: list[list[str]]  # as held() gives them
-    text: str
+    table: str
+    notes: list[str]
     sources: list[tuple[Page, str]]
 
 
@@ -164,15 +166,9 @@ def finding(results: Page) -> Question:
         for name, (title, _) in SETS.items()
         for mode, label in modes.items()
     ]
-    beside = [Bar(label, results.cell(BESIDE, row, "R@5"), label == "pg_graphrag") for label, row in PEERS.items()]
     bars = [
-        held(
-            f"R@5 of `hybrid` without a model, {title}, {results.cell(UNSEEN, (name, 'all'), 'questions')}",
-            least,
-            figure,
-        )
+        held(f"R@5 of `hybrid`, no model, {title}", least, results.cell(UNSEEN, (name, "all"), "hybrid", 1))
         for name, (title, least) in SETS.items()
-        for figure in [results.cell(UNSEEN, (name, "all"), "hybrid", 1)]
     ]
     chosen = "Without a language model"
     better = [
@@ -189,31 +185,53 @@ def finding(results: Page) -> Question:
         "Is it better at finding?",
         [
             Panel("Evidence among the first five passages, no language model", alone),
-            Panel("The same with a recorded model's graph, all systems with equal vectors", beside),
+            Panel("The same with a recorded model's graph, all systems with equal vectors", beside(results, "R@5")),
         ],
-        bars,
-        f"""- Samples of the dev sets, not whole ones. What HippoRAG 2 or BridgeRAG publish is of whole sets, with models that extract or judge.
-- Lost: on sets by which weights were chosen, another mode finds more at five: {"; ".join(better) or "nowhere"}.
-- Lost: among concepts, which is what NLP takes for entities, is more junk than the bars allow ({results.link("Junk among concepts", "figures")}).""",
+        bar_table(bars),
+        [
+            "Samples of the dev sets, not whole ones. What HippoRAG 2 or BridgeRAG publish is of whole sets, with models that"
+            " extract or judge.",
+            "Lost: on sets by which weights were chosen, another mode finds more at five: "
+            f"{'; '.join(better) or 'nowhere'}.",
+            "Lost: among concepts, which is what NLP takes for entities, is more junk than the bars allow "
+            f"({results.link('Junk among concepts', 'figures')}).",
+        ],
         [(results, UNSEEN), (results, BESIDE), (results, chosen)],
     )
 
 
+def beside(results: Page, column: str) -> list[Bar]:
+    """Return a column of the tables beside peers: indexing by system, questions by system and mode."""
+    length = 1 if column in ("indexing", "kB") else 2
+    return [
+        Bar(label, results.cell(BESIDE, row[:length], column), label == "pg_graphrag") for label, row in PEERS.items()
+    ]
+
+
+def rivals(results: Page) -> Iterator[tuple[str, float, Bar, Bar, str]]:
+    """Yield (what costs, its bar, ours, the best peer with a database beneath, how many times ours it is)."""
+    for what, column, least in (("processor a document", "indexing", 12), ("p50 of a question", "ms by the clock", 5)):
+        ours, *others = beside(results, column)
+        best = min((bar for bar in others if "PostgreSQL" in bar.label), key=lambda bar: number(bar.figure))
+        yield what, least, ours, best, f"{number(best.figure) / number(ours.figure):.1f}"
+
+
 def cost(results: Page) -> Question:
     """Ask what a document and a question cost, beside others."""
-    own = "pg_graphrag"
-    indexing = [Bar(label, results.cell(BESIDE, row[0], "indexing"), label == own) for label, row in PEERS.items()]
-    asking = [Bar(label, results.cell(BESIDE, row, "ms by the clock"), label == own) for label, row in PEERS.items()]
-    bars = []
-    for what, panel, least in (("processor a document", indexing, 12), ("p50 of a question", asking, 5)):
-        ours = number(panel[0].figure)
-        best = min((bar for bar in panel[1:] if "PostgreSQL" in bar.label), key=lambda bar: number(bar.figure))
-        times = f"{number(best.figure) / ours:.1f}"
-        bars.append(
-            held(f"{what}, times less than {best.label} ({best.figure} ms; ours {panel[0].figure})", least, times)
-        )
+    own, indexing = "pg_graphrag", beside(results, "indexing")
+    bars = [
+        held(f"{what}, times less than {best.label} ({best.figure} ms; ours {ours.figure})", least, times)
+        for what, least, ours, best, times in rivals(results)
+    ]
     cheap = [bar.label for bar in indexing[1:] if number(bar.figure) <= 1.2 * number(indexing[0].figure)]
-    disk = {label: results.cell(BESIDE, row[0], "kB") for label, row in PEERS.items()}
+    graphrag = "Beside microsoft/graphrag, recorded extraction"
+    steps = {"build": "100 documents with reports", "update": "2 documents more"}
+    built = [
+        Bar(f"{title}: {system}", results.cell(graphrag, (system, step), "CPU"), system == own)
+        for step, title in steps.items()
+        for system in (own, "graphrag")
+    ]
+    disk = {bar.label: bar.figure for bar in beside(results, "kB")}
     small = [f"{label} {kb}" for label, kb in disk.items() if number(kb) < number(disk[own])]
     return Question(
         "cost",
@@ -222,13 +240,19 @@ def cost(results: Page) -> Question:
             Panel(
                 "Indexing a document with a recorded model: processor, ms (logarithmic)", indexing, is_logarithmic=True
             ),
-            Panel("A question: p50 by the clock, ms (logarithmic)", asking, is_logarithmic=True),
+            Panel(
+                "A question: p50 by the clock, ms (logarithmic)",
+                beside(results, "ms by the clock"),
+                is_logarithmic=True,
+            ),
         ],
-        bars,
-        f"""- Without a model there are no calls at all; the calls of each system are in the table that this is drawn from.
-- Lost: indexing costs about as little, or less, with {" and ".join(cheap) or "nobody"}, in memory and files.
-- Lost: a document takes {disk[own]} kB of disk here, and less elsewhere: {", ".join(small) or "nowhere"}.""",
-        [(results, BESIDE)],
+        bar_table(bars),
+        [
+            "Without a model there are no calls at all; the calls of each system are in the table that this is drawn from.",
+            f"Lost: indexing costs about as little, or less, with {' and '.join(cheap) or 'nobody'}, in memory and files.",
+            f"Lost: a document takes {disk[own]} kB of disk here, and less elsewhere: {', '.join(small) or 'nowhere'}.",
+        ],
+        [(results, BESIDE), (results, graphrag)],
     )
 
 
@@ -242,17 +266,18 @@ def truth(results: Page) -> Question:
         for size in sizes
     ]
     titles, rows = next(tables(results.section(after)))
+    said = f"After a build documents came, one was edited and one was deleted:\n\n{table(titles, rows)}"
     return Question(
         "truth",
         "Does it stay true?",
         [Panel("A change: a worker's processor, ms", panel)],
-        [],
-        f"""After a build documents came, one was edited and one was deleted:
-
-{table(titles, rows)}
-
-- Under load and through crashes the index was equal to one made at once, and nothing committed was lost: {results.link("Truth under load and crashes", "soak, SIGKILLs and failover")}.
-- Lost: of the bars none, but proof takes time: `check()` reads all there is ({results.link(change, "figures")}), and a failover has a gap of seconds in which no search answers.""",
+        said,
+        [
+            "Under load and through crashes the index was equal to one made at once, and nothing committed was lost: "
+            f"{results.link('Truth under load and crashes', 'soak, SIGKILLs and failover')}.",
+            f"Lost: proof takes time, since `check()` reads all there is ({results.link(change, 'figures')}), and a failover has"
+            " a gap of seconds in which no search answers.",
+        ],
         [(results, change), (results, after)],
     )
 
@@ -286,9 +311,11 @@ def size(results: Page) -> Question:
     large.append(Bar("hybrid, half pass a filter", half, is_own=True))
     titles, rows = next(tables(results.section(readers)))
     column = titles.index("99 % visible")
-    slower = max(
-        (number(pair[1]) / number(pair[0]), row[0], pair) for row in rows for pair in [row[column].split(" / ")]
+    pairs = [(row[0], *row[column].split(" / ")) for row in rows]
+    times, call, owner, reader = max(
+        (number(reader) / number(owner), call, owner, reader) for call, owner, reader in pairs
     )
+    recalls = [scale.cell(million, "recall@10 of", column) for column in ("100,000", "1,012,000")]
     return Question(
         "size",
         "Does it hold many tenants, and large corpora?",
@@ -297,11 +324,17 @@ def size(results: Page) -> Question:
             Panel("100,000 documents with the whole graph: p50 of hybrid, ms", grown),
             Panel("A million chunks without a graph: processor of a search, ms", large),
         ],
-        [],
-        f"""- Lost: a filter that half of the documents pass is compared exactly, so it costs most: {half} ms of the processor at a million.
-- Lost: recall@10 of vectors is {scale.cell(million, "recall@10 of", "1,012,000")} at a million, {scale.cell(million, "recall@10 of", "100,000")} at 100,000. A million chunks with a graph were not measured.
-- Lost: a reader under row-level security who may see 99 % pays up to {slower[0]:.1f} times what the owner does ({slower[1]}: {slower[2][1]} and {slower[2][0]} ms; {results.link(readers, "all")}).
-- Lost: `repair()` of 2,000 graphs in one transaction ends for want of locks; `repair_corpora()` goes through them one by one.""",
+        "",
+        [
+            "Lost: a filter that half of the documents pass is compared exactly, so it costs most: "
+            f"{half} ms of the processor at a million.",
+            f"Lost: recall@10 of vectors is {recalls[1]} at a million, {recalls[0]} at 100,000. A million chunks with a graph"
+            " were not measured.",
+            f"Lost: a reader under row-level security who may see 99 % pays up to {times:.1f} times what the owner does "
+            f"({call}: {reader} and {owner} ms; {results.link(readers, 'all')}).",
+            "Lost: `repair()` of 2,000 graphs in one transaction ends for want of locks; `repair_corpora()` goes through them"
+            " one by one.",
+        ],
         [(results, many), (results, growth), (scale, million)],
     )
 
@@ -320,19 +353,22 @@ def answers(results: Page) -> Question:
         for row, title in sets.items()
         for column, label in (("in the first 3", "first three sentences"), ("in all", "all sentences shown"))
     ]
-    refused = {
-        column: results.cell(extracts, ("lihua (130)", "of other documents"), column)
-        for column in ("answerable refused", "unanswerable refused", "precision")
-    }
+    other = ("lihua (130)", "of other documents")
+    refused = [results.cell(extracts, other, column) for column in ("answerable refused", "unanswerable refused")]
+    never = results.cell(extracts, ("lihua (130)", "LiHua's Null"), "unanswerable refused")
     return Question(
         "answers",
         "Does it answer without a model?",
         [Panel("Questions whose answer stands in what is shown, all its words", panel)],
-        [],
-        f"""- Answers are sentences of the documents, with citations: nothing is invented, and nothing is put in other words.
-- Of questions that only other documents answer {refused["unanswerable refused"]} are refused, of answerable ones {refused["answerable refused"]} (LiHua-World).
-- Lost: of questions about what was never said, in the chats' own words, {results.cell(extracts, ("lihua (130)", "LiHua's Null"), "unanswerable refused")} are refused.
-- Lost: where an answer takes two documents, on sets that nothing was chosen by, about half of the answers are not among the sentences.""",
+        "",
+        [
+            "Answers are sentences of the documents, with citations: nothing is invented, and nothing is put in other words.",
+            f"Of questions that only other documents answer {refused[1]} are refused, of answerable ones {refused[0]}"
+            " (LiHua-World).",
+            f"Lost: of questions about what was never said, in the chats' own words, {never} are refused.",
+            "Lost: where an answer takes two documents, on sets that nothing was chosen by, about half of the answers are not"
+            " among the sentences.",
+        ],
         [(results, extracts)],
     )
 
@@ -351,6 +387,11 @@ def table(titles: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
+def bar_table(bars: list[list[str]]) -> str:
+    """Return the table of bars that held() made."""
+    return table(["", "bar, at least", "measured", ""], bars)
+
+
 def page() -> str:
     """Return docs/results.md."""
     results = Page(RESULTS)
@@ -366,26 +407,28 @@ def page() -> str:
             f"## {question.title}",
             f"![{'; '.join(panel.title for panel in question.panels)}](pictures/{question.name}.svg)",
         ]
-        if question.bars:
-            parts.append(table(["", "bar, at least", "measured", ""], question.bars))
         runs = "; ".join(f"{source.link(heading)}: {source.run(heading)}" for source, heading in question.sources)
-        parts += [question.text, f"From {runs}."]
+        parts += [*filter(None, [question.table]), "\n".join(f"- {note}" for note in question.notes), f"From {runs}."]
     return "\n\n".join(parts) + "\n"
 
 
 def lines() -> str:
     """Return what README.md shows."""
     results = Page(RESULTS)
-    found, costs, true = finding(results), cost(results), truth(results)
-    named = ", ".join(f"{bar.figure} on {bar.label.partition(':')[0]}" for bar in found.panels[0].bars if bar.is_own)
-    vectors = ", ".join(bar.figure for bar in found.panels[0].bars if "vectors" in bar.label)
-    words = ", ".join(bar.figure for bar in found.panels[0].bars if "BM25" in bar.label)
-    document, question = costs.bars
-    update = [bar.figure for bar in true.panels[0].bars]
+    bars = finding(results).panels[0].bars
+    recalls = [" / ".join(bar.figure for bar in bars[start::3]) for start in range(3)]
+    costs = [
+        f"{what} {ours.figure} ms, {best.label} {best.figure} (bar: {least:g} times less; {verdict.strip('*')})"
+        for what, least, ours, best, times in rivals(results)
+        for verdict in [held(what, least, times)[-1]]
+    ]
+    once, later, *_ = [bar.figure for bar in truth(results).panels[0].bars]
     return (
-        f"- Finding: without a model `hybrid` has {named} of the evidence among the first five; vectors alone {vectors}, BM25 {words}.\n"
-        f"- Cost: {document[0]}: {document[2]}, the bar of {document[1]} {document[3].strip('*')}; {question[0]}: {question[2]}, the bar of {question[1]} {question[3].strip('*')}.\n"
-        f"- Truth: an update takes {update[1]} ms of the processor among 50,000 documents, {update[0]} among 1,000, and the index stays equal to one made at once.\n"
+        f"- Finding: without a model `hybrid` has {recalls[0]} of the evidence among the first five, on questions of"
+        f" {' / '.join(title for title, _ in SETS.values())}; vectors alone {recalls[1]}, BM25 {recalls[2]}.\n"
+        f"- Cost, with a recorded model: {'; '.join(costs)}.\n"
+        f"- Truth: an update takes {once} ms of the processor among 1,000 documents and {later} among 50,000, and the index"
+        " stays equal to one made at once.\n"
     )
 
 
@@ -396,14 +439,14 @@ def readme(text: str) -> str:
 
 
 def picture(question: Question) -> str:
-    """Return a question's picture as SVG: bars, or points on a logarithmic axis, each with its figure; one file for light and dark."""
+    """Return a question's picture as SVG, for light and dark: bars, or points on a logarithmic axis, each with its figure."""
     import matplotlib
 
     matplotlib.use("svg")
     from matplotlib import pyplot
 
     colour = {name: light for name, (light, _) in COLOURS.items()}
-    style = {"svg.fonttype": "none", "svg.hashsalt": question.name, "font.family": "sans-serif", "font.size": 9}
+    style: Any = {"svg.fonttype": "none", "svg.hashsalt": question.name, "font.family": "sans-serif", "font.size": 9}
     with matplotlib.rc_context({**style, "text.color": colour["ink"], "ytick.color": colour["ink"]}):
         counts = [len(panel.bars) for panel in question.panels]
         figure, axes = pyplot.subplots(

@@ -14,7 +14,8 @@ UNIT = r"ms|s|MB|kB|GB|%|×|times|minutes|documents/s|searches/s|tokens|calls"
 FIGURE = re.compile(rf"(?<![\w.,#/-])(?:(\d*\.\d+)(?!\.?\d)|(\d[\d,]*)(?= (?:{UNIT})(?!\w)))")
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?|(?<![\w.])\.\d+")
 VERSION = re.compile(
-    r"\b(?:PostgreSQL|pgvector|AGE|Debian|Python|LightRAG|graphrag|pg-raggraph|cognee|version|from) \d[\d.]*(?:\.\d+)+|\b\d+\.\d+\.\d+\w*"
+    r"\b(?:PostgreSQL|pgvector|AGE|Debian|Python|LightRAG|graphrag|pg-raggraph|cognee|version|from) \d[\d.]*(?:\.\d+)+"
+    r"|\b\d+\.\d+\.\d+\w*"
 )
 # Pages of which every block with figures has to link to what they were read from.
 MEASURED = ("README.md", "docs/peers.md")

@@ -74,6 +74,8 @@ class Replies:
             kind, reply = "filter", _unfiltered(str(messages[-1]["content"]))
         elif "a top-tier algorithm designed for extracting information" in text:
             kind, reply = "extraction", _cognee(self._last(messages))
+        elif "domain-agnostic Knowledge Graph Extractor" in text:
+            kind, reply = "extraction", _post_graph(self._last(messages))
         elif "Summarize the chunk for retrieval." in text:
             # Nobody's summaries were recorded: the text's beginning.
             kind, reply = "summaries", json.dumps({"summary": str(messages[-1]["content"])[:400]})
@@ -160,6 +162,21 @@ def _cognee(result: dict[str, Any]) -> str:
         for edge in result["relationships"]
     ]
     return json.dumps({"nodes": nodes, "edges": edges})
+
+
+def _post_graph(result: dict[str, Any]) -> str:
+    """An extraction as the triples that post-graph-rag asks for."""
+    result = _complete(result)
+    triples = [
+        {
+            "subject": edge["source"],
+            "predicate": edge["keywords"][0],
+            "object": edge["target"],
+            "description": edge["description"],
+        }
+        for edge in result["relationships"]
+    ]
+    return json.dumps({"entities": result["entities"], "triples": triples})
 
 
 def _unfiltered(prompt: str) -> str:

@@ -212,7 +212,9 @@ def beside(results: Page, column: str, heading: str = BESIDE) -> list[Bar]:
     """Return a column of the tables beside peers: indexing by system, questions by system and mode."""
     length = 1 if column in ("indexing", "kB") else 2
     peers = PEERS if heading == BESIDE else LATER
-    return [Bar(label, results.cell(heading, row[:length], column), label == "pg_graphrag") for label, row in peers.items()]
+    return [
+        Bar(label, results.cell(heading, row[:length], column), label == "pg_graphrag") for label, row in peers.items()
+    ]
 
 
 def rivals(results: Page) -> Iterator[tuple[str, float, Bar, Bar, str]]:
@@ -221,7 +223,9 @@ def rivals(results: Page) -> Iterator[tuple[str, float, Bar, Bar, str]]:
         found = []
         for heading in (BESIDE, BESIDE_LATER):
             ours, *others = beside(results, column, heading)
-            found += [(number(bar.figure) / number(ours.figure), ours, bar) for bar in others if "PostgreSQL" in bar.label]
+            found += [
+                (number(bar.figure) / number(ours.figure), ours, bar) for bar in others if "PostgreSQL" in bar.label
+            ]
         times, ours, best = min(found, key=lambda pair: pair[0])
         yield what, least, ours, best, f"{times:.1f}"
 
@@ -251,15 +255,21 @@ def cost(results: Page) -> Question:
                 "Indexing a document with a recorded model: processor, ms (logarithmic)", indexing, is_logarithmic=True
             ),
             Panel(
+                "The same, a later run on 100 passages (logarithmic)",
+                beside(results, "indexing", BESIDE_LATER),
+                is_logarithmic=True,
+            ),
+            Panel(
                 "A question: p50 by the clock, ms (logarithmic)",
                 beside(results, "ms by the clock"),
                 is_logarithmic=True,
             ),
+            Panel("Beside microsoft/graphrag: processor, s (logarithmic)", built, is_logarithmic=True),
         ],
         bar_table(bars),
         [
             "Without a model there are no calls at all; the calls of each system are in the table that this is drawn from.",
-            f"Lost: indexing costs about as little, or less, with {' and '.join(cheap) or 'nobody'}, in memory and files.",
+            f"Lost: indexing costs about as little, or less, with {' and '.join(cheap) or 'nobody'} (kept in memory).",
             f"Lost: a document takes {disk[own]} kB of disk here, and less elsewhere: {', '.join(small) or 'nowhere'}.",
         ],
         [(results, BESIDE), (results, BESIDE_LATER), (results, graphrag)],

@@ -251,9 +251,7 @@ def cost(results: Page) -> Question:
         "cost",
         "What does it cost?",
         [
-            Panel(
-                "Indexing a document with a recorded model: processor, ms (logarithmic)", indexing, is_logarithmic=True
-            ),
+            Panel("Indexing a document: processor, ms (logarithmic)", indexing, is_logarithmic=True),
             Panel(
                 "The same, a later run on 100 passages (logarithmic)",
                 beside(results, "indexing", BESIDE_LATER),
@@ -492,7 +490,7 @@ def picture(question: Question) -> str:
                 place.annotate(bar.figure, (value, row), (6, 0), textcoords="offset points", va="center")
             place.set_xlim(least, max(values) * (1.6 if panel.is_logarithmic else 1.12))
             place.set_yticks(rows, [bar.label for bar in panel.bars])
-            place.invert_yaxis()
+            place.set_ylim(len(values) - 0.4, -0.6)
             place.set_title(panel.title, loc="left", fontsize=10, color=colour["ink"])
             place.set_facecolor(colour["paper"])
             place.tick_params(length=0)

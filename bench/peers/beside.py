@@ -78,6 +78,13 @@ HIPPORAG_REQUIREMENTS = (
         "pyarrow==26.0.1",
     ),
 )
+COGNEE = "1.6.5"
+COGNEE_REQUIREMENTS = (f"cognee=={COGNEE}",)
+POST_GRAPH = "1.16.0"
+POST_GRAPH_REQUIREMENTS = (
+    *(f"post-graph-rag=={POST_GRAPH}", "post-graph==1.10.1", "igraph==1.0.0", "leidenalg==0.12.0", "openai==3.54.0"),
+    "asyncpg==0.31.0",
+)
 DIMENSIONS = 384
 CONCURRENCY = 8
 DEPTHS = (2, 5, 10)
@@ -329,6 +336,23 @@ def hipporag(run: Run) -> Result:
         return peer(run, f"HippoRAG {HIPPORAG}", half, task, modes, lambda: folder_size(Path(folder)))
 
 
+def cognee(run: Run) -> Result:
+    python = peer_python("cognee", COGNEE_REQUIREMENTS)
+    # It asks the network for its tokenizer; litellm, which it needs, has the same file.
+    tokenizers = next(python.parents[1].glob("lib/*/site-packages/litellm/litellm_core_utils/tokenizers"))
+    half = partial(peer_step, python, "cognee_peer.py", TIKTOKEN_CACHE_DIR=str(tokenizers))
+    with tempfile.TemporaryDirectory() as folder:
+        task, modes = run.task(folder=folder), ("hybrid", "graph", "chunks")
+        return peer(run, f"cognee {COGNEE}", half, task, modes, lambda: folder_size(Path(folder)))
+
+
+def post_graph(run: Run) -> Result:
+    with empty_database(run, "bench_beside_peer") as (own, server, empty):
+        half = partial(peer_step, peer_python("post_graph", POST_GRAPH_REQUIREMENTS), "post_graph_peer.py")
+        task, modes = run.task(url=own, server=server), ("mix", "naive")
+        return peer(run, f"post-graph-rag {POST_GRAPH}", half, task, modes, lambda: database_size(own) - empty)
+
+
 SYSTEMS: dict[str, Callable[[Run], Result]] = {
     "pg_graphrag": ours(1),
     "pg_graphrag-two-workers": ours(2),
@@ -340,6 +364,8 @@ SYSTEMS: dict[str, Callable[[Run], Result]] = {
     "pg-raggraph": raggraph,
     "minirag": minirag,
     "hipporag": hipporag,
+    "post-graph-rag": post_graph,
+    "cognee": cognee,
     "graphrag": graphrag,
 }
 
@@ -419,6 +445,9 @@ def main() -> None:
     arguments.add_argument("--questions", type=int, default=50)
     arguments.add_argument("--vectors", choices=("minilm", "hash"), default="minilm")
     arguments.add_argument("--systems", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS), metavar="NAME")
+    arguments.add_argument(
+        "--once", action="store_true", help="run each system once: then its clock waits for embeddings, too"
+    )
     given = arguments.parse_args()
     documents, asked = pool(given.data, given.documents, given.questions)
     by_text = {question: keywords for question, *keywords in lightrag.dev_questions(given.data, given.questions)}
@@ -432,7 +461,7 @@ def main() -> None:
         run = Run(given.url, endpoint, documents, questions)
         for name in given.systems:
             try:
-                if given.vectors == "minilm":
+                if given.vectors == "minilm" and not given.once:
                     SYSTEMS[name](run)
                 results.append(SYSTEMS[name](run))
                 # What is measured is not lost with a run that ends early.

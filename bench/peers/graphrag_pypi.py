@@ -72,6 +72,13 @@ class Replies:
             kind, reply = "extraction", _hipporag(self._last(messages), "relationships")
         elif "fact_after_filter" in text:
             kind, reply = "filter", _unfiltered(str(messages[-1]["content"]))
+        elif "a top-tier algorithm designed for extracting information" in text:
+            kind, reply = "extraction", _cognee(self._last(messages))
+        elif "domain-agnostic Knowledge Graph Extractor" in text:
+            kind, reply = "extraction", _post_graph(self._last(messages))
+        elif "Summarize the chunk for retrieval." in text:
+            # Nobody's summaries were recorded: the text's beginning.
+            kind, reply = "summaries", json.dumps({"summary": str(messages[-1]["content"])[:400]})
         elif "Write a comprehensive report of a community" in text:
             kind, reply = "reports", _report(text)
         elif "Write a report on the group" in text:
@@ -139,6 +146,37 @@ def _hipporag(result: dict[str, Any], part: str) -> str:
         return json.dumps({"named_entities": [entity["name"] for entity in result["entities"]]})
     edges = result["relationships"]
     return json.dumps({"triples": [[edge["source"], edge["keywords"][0], edge["target"]] for edge in edges]})
+
+
+def _cognee(result: dict[str, Any]) -> str:
+    """An extraction as the graph that cognee asks for."""
+    result = _complete(result)
+    nodes = [{"id": entity["name"]} | entity for entity in result["entities"]]
+    edges = [
+        {
+            "source_node_id": edge["source"],
+            "target_node_id": edge["target"],
+            "relationship_name": edge["keywords"][0],
+            "description": edge["description"],
+        }
+        for edge in result["relationships"]
+    ]
+    return json.dumps({"nodes": nodes, "edges": edges})
+
+
+def _post_graph(result: dict[str, Any]) -> str:
+    """An extraction as the triples that post-graph-rag asks for."""
+    result = _complete(result)
+    triples = [
+        {
+            "subject": edge["source"],
+            "predicate": edge["keywords"][0],
+            "object": edge["target"],
+            "description": edge["description"],
+        }
+        for edge in result["relationships"]
+    ]
+    return json.dumps({"entities": result["entities"], "triples": triples})
 
 
 def _unfiltered(prompt: str) -> str:

@@ -3,6 +3,8 @@
 import asyncio
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from bench.peers.halves import peer_half
 
@@ -49,3 +51,17 @@ def test_a_library_that_is_left_out_has_whatever_is_imported_of_it() -> None:
         assert Model.__name__ == "Model"
     finally:
         del sys.modules["a_gpus_library"]
+
+
+def test_a_peers_own_processes_count_while_they_live_whichever_thread_began_them() -> None:
+    """cognee keeps its databases in such."""
+    burn = "import time\nwhile time.process_time() < 0.3: pass\nprint('x', flush=True)\ninput()"
+    before = peer_half.cpu()
+    with ThreadPoolExecutor(1) as pool:
+        begun = partial(subprocess.Popen, [sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        with pool.submit(begun).result() as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"x\n"
+            assert peer_half.cpu() - before >= 0.28
+            process.communicate(b"\n")
+    assert peer_half.cpu() - before < 3

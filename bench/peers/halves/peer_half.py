@@ -30,9 +30,10 @@ def run(main: Callable[[dict[str, Any]], Awaitable[Any]]) -> None:
 
 
 def cpu() -> float:
-    """Return the CPU seconds of this process and of those that it has ended."""
+    """Return the CPU seconds of this process and of its children, those that have ended among them."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    living = sum(sum(_ticks(child)[:2]) for child in _children(os.getpid())) / TICKS
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages) + living
 
 
 def server_cpu(server: int | None) -> float | None:
@@ -51,7 +52,9 @@ def server_cpu(server: int | None) -> float | None:
 
 
 def _children(process: int) -> list[str]:
-    return Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    """Return the children of a process, of whichever thread."""
+    lists = [file.read_text() for file in Path(f"/proc/{process}/task").glob("*/children")]
+    return " ".join(lists).split()
 
 
 def _ticks(process: int | str) -> list[int]:

@@ -19,7 +19,7 @@ from pg_graphrag.search.graph_view.seeds import _is_written_as_name, _runs
         ("İİ was it İstanbul?", "istanbul", True),
     ],
 )
-def test_a_name_is_written_with_a_capital_where_the_question_has_any_beyond_its_first_word(text: str, keyword: str, is_name: bool) -> None:
+def test_a_name_has_a_capital_where_other_words_than_the_first_have_any(text: str, keyword: str, is_name: bool) -> None:
     query = SimpleNamespace(text=text, low=None)
     assert _is_written_as_name(query, keyword) is is_name
 

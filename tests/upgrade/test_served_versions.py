@@ -15,7 +15,20 @@ from pg_graphrag import __version__ as VERSION
 from tests.endpoint import Endpoint
 from tests.runtime.cluster import PROJECT, Cluster, Database
 from tests.sql.batching import settle
-from tests.sql.ingest import ROCKETS, delete, index_all, jobs, put, put_all, rows, search, statuses, value, wait_for, work
+from tests.sql.ingest import (
+    ROCKETS,
+    delete,
+    index_all,
+    jobs,
+    put,
+    put_all,
+    rows,
+    search,
+    statuses,
+    value,
+    wait_for,
+    work,
+)
 from tests.sql.test_cli import cli
 from tests.upgrade.freeze import MODES, reply
 from tests.upgrade.released import HERE, QUESTIONS, create_released, restore_released

@@ -420,13 +420,20 @@ def page() -> str:
         f"named below it, by `{COMMAND}`, which draws the pictures, too. [All figures](../bench/RESULTS.md), "
         "[how others are measured](peers.md), [how to run a benchmark](../bench/README.md).",
     ]
+    runs: dict[str, str] = {}
     for question in [ask(results) for ask in QUESTIONS]:
         parts += [
             f"## {question.title}",
             f"![{'; '.join(panel.title for panel in question.panels)}](pictures/{question.name}.svg)",
         ]
-        runs = "; ".join(f"{source.link(heading)}: {source.run(heading)}" for source, heading in question.sources)
-        parts += [*filter(None, [question.table]), "\n".join(f"- {note}" for note in question.notes), f"From {runs}."]
+        links = {source.link(heading): source.run(heading) for source, heading in question.sources}
+        runs |= links
+        parts += [
+            *filter(None, [question.table]),
+            "\n".join(f"- {note}" for note in question.notes),
+            f"From {', '.join(links)}.",
+        ]
+    parts += ["## The runs", "\n".join(f"- {link}: {run}" for link, run in runs.items())]
     return "\n\n".join(parts) + "\n"
 
 

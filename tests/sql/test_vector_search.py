@@ -398,3 +398,57 @@ def test_relationships_of_one_window_score_by_their_own_sentence(
     best, second, last = (each.pop() for each in scores)
     assert best > second > last > 0 and relationships[0][2] == best
     assert {name for *ends, score in relationships if score == best for name in ends} <= own
+
+
+@pytest.fixture(scope="module")
+def talk(module_db: Database) -> str:
+    """Thirty turns of Ann and Ben, and forty of others, of which none answers."""
+    corpus = searched_corpus(module_db)
+    turns = {
+        f"{n:02}": f"Ben: Ann, what does she do on day {n}?" if n % 2 else f"Ann: She sleeps, {n}." for n in range(30)
+    }
+    turns["run"] = "Ann: Running clears my head after a long day at work."
+    for key, text in turns.items():
+        put(module_db, corpus, key, text, metadata={"of": "Ann"})
+    for n in range(40):
+        put(module_db, corpus, f"other {n}", f"Cleo: The ship number {n} is late.", metadata={"of": "Cleo"})
+    work(module_db)
+    return corpus
+
+
+NEAREST = "SELECT source_key, score FROM graphrag.search(%s, %s, 'naive', top_k => 5, filter => %s) ORDER BY rank"
+OF_ANN = '{"of": "Ann"}'
+
+
+def test_who_speaks_in_most_turns_does_not_lead_the_question(module_db: Database, talk: str) -> None:
+    (best, _), *_ = rows(module_db, NEAREST, "What does Ann do to relax?", talk, OF_ANN)
+    assert best == "run"
+    # A name alone is asked for as it is.
+    whole = max(brute_force(module_db, talk, "Who is Ann?").values())
+    assert rows(module_db, NEAREST, "Who is Ann?", talk, OF_ANN)[0][1] == pytest.approx(whole, abs=1e-5)
+
+
+def test_most_turns_are_most_of_those_that_may_be_seen(module_db: Database, talk: str) -> None:
+    question = "What does Ann do to relax?"
+    filtered = rows(module_db, NEAREST, question, talk, OF_ANN)
+    assert rows(module_db, NEAREST, question, talk, "{}") != filtered
+    with readers(module_db, 1) as (role,):
+        module_db.execute("SELECT graphrag.protect(%s, $$metadata ->> 'of' = 'Ann'$$)", [talk])
+        with acting_as(module_db, role):
+            assert rows(module_db, NEAREST, question, talk, "{}") == filtered
+        module_db.execute("SELECT graphrag.unprotect(%s)", [talk])
+
+
+def test_a_party_of_a_contract_that_every_clause_names_still_tells(module_db: Database) -> None:
+    corpus = searched_corpus(module_db)
+    for n in range(24):
+        put(module_db, corpus, f"{n:02}", f"The Tenant pays the Landlord the sum of clause {n} in advance.")
+    put(module_db, corpus, "landlord", "The Landlord repairs what the storm breaks, and tells the Tenant so.")
+    put(module_db, corpus, "tenant", "The Tenant repairs what the children break, and tells the Landlord so.")
+    work(module_db)
+    lead = [
+        scores["landlord"] - scores["tenant"]
+        for who in ("Landlord", "Tenant")
+        if (scores := dict(rows(module_db, NEAREST, f"Which repairs are made by the {who}?", corpus, "{}")))
+    ]
+    assert lead[0] > lead[1]

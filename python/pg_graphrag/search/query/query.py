@@ -56,6 +56,9 @@ LED = (
 )
 # Query vectors a session keeps: a few hundred kilobytes.
 MAX_EMBEDDED = 256
+# A name in a larger share of the chunks, and in more than so many, tells little of where to look: who speaks in a conversation.
+EVERYWHERE, MIN_EVERYWHERE = 0.5, 20
+_NAME = re.compile(r"(?<![\w'’])[^\W\d_][\w-]*(?:['’]s\b)?\s?")
 # By model, role and text: embeddings at an endpoint show in the usage of the caller. For the local model, which is free, the
 # role is "".
 _embedded: dict[tuple[Embedding, str, str], Vectors] = {}
@@ -271,20 +274,52 @@ class Query:
             yield row["place"] - 1, row["lexeme"], row["tf"]
 
     @cached_property
+    def embedded_texts(self) -> list[str]:
+        """The text, and the text without names that most chunks have, if it has such: they draw its vector to any chunk."""
+        names = sorted({found.group() for found in _NAME.finditer(self.text) if found.group()[0].isupper()})
+        names = [] if self.options.profile == "paper" else names
+        lexemes: dict[str, set[str]] = {name: set() for name in names}
+        for language in self.languages if names else ():
+            for place, lexeme, _ in self._tokenised([asked(name, language) for name in names], language):
+                lexemes[names[place]].add(lexeme)
+        if not (all_lexemes := set().union(*lexemes.values())):
+            return [self.text]
+        frequencies, count = self._frequencies(sorted(all_lexemes))
+        most = max(EVERYWHERE * count, MIN_EVERYWHERE)
+        everywhere = {name for name, own in lexemes.items() if own and min(frequencies[each] for each in own) > most}
+        # "Who is Ann?" asks of nothing else.
+        if not everywhere or not set(self.terms).difference(*(lexemes[name] for name in everywhere)):
+            return [self.text]
+        return [
+            self.text,
+            _NAME.sub(lambda found: "" if found.group() in everywhere else found.group(), self.text).strip(),
+        ]
+
+    def _frequencies(self, lexemes: list[str]) -> tuple[dict[str, int], int]:
+        """Return how many of the visible chunks have each lexeme, and of how many."""
+        index = self.bm25_index("chunk")
+        if self.visible is None:
+            return index.document_frequencies(lexemes), index.statistics()[0]
+        items = index.items_of(self.visible)
+        counts, _ = index.term_counts(lexemes, items)
+        return dict(zip(lexemes, (counts > 0).sum(axis=1).tolist(), strict=True)), len(items)
+
+    @cached_property
     def vector(self) -> Vectors:
-        """The query's vector, (dimensions,) float32; with a passage the mean of both (HyDE, arXiv 2212.10496, eq. 8)."""
-        if self.passage is None:
-            vector: Vectors = self.embed([self.text])[0]
-            return vector
-        mean: Vectors = self.embed([self.text, self.passage]).mean(axis=0)
-        mean /= np.linalg.norm(mean) or 1.0
+        """The query's vector, (dimensions,) float32: the mean of those of `embedded_texts`; with a passage, of the passage, too
+        (HyDE, arXiv 2212.10496, eq. 8)."""
+        mean: Vectors = self.embed(self.embedded_texts).mean(axis=0)
+        if self.passage is not None:
+            mean = (mean + self.embed([self.passage])[0]) / 2
+        if self.passage is not None or len(self.embedded_texts) > 1:
+            mean /= np.linalg.norm(mean) or 1.0
         return mean
 
     @property
     def has_vector(self) -> bool:
         """Whether its vector is known, or costs no request."""
         model = self.corpus.options.embedding
-        texts = [self.text] if self.passage is None else [self.text, self.passage]
+        texts = self.embedded_texts if self.passage is None else [*self.embedded_texts, self.passage]
         return model.local or all((model, self.caller.role, text) in _embedded for text in texts)
 
     @cached_property
@@ -306,7 +341,7 @@ class Query:
         if new_texts and model.local:
             vector_of |= {
                 text: question_vector(model.model, text)
-                if text == self.text
+                if text in self.embedded_texts
                 else local_embedder(model.model).embed([text])[0]
                 for text in new_texts
             }
@@ -329,7 +364,14 @@ class Query:
         low = self.low if self.low is not None else self.low_level if is_understood else []
         high = self.high if self.high is not None else self.high_level if is_understood else []
         names = [] if self.options.profile == "paper" else low[:MAX_KEYWORDS]
-        return [self.text, self.extra_text or "", *names, ", ".join(low), ", ".join(high)]
+        return [
+            *self.embedded_texts,
+            self.passage or "",
+            self.extra_text or "",
+            *names,
+            ", ".join(low),
+            ", ".join(high),
+        ]
 
     @cached_property
     def dense_works(self) -> bool:

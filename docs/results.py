@@ -267,6 +267,7 @@ def cost(results: Page) -> Question:
         bar_table(bars),
         [
             "Without a model there are no calls at all; the calls of each system are in the table that this is drawn from.",
+            f"Lost: since that run ours takes more than twice as much ({results.link(BESIDE, 'the figure')}).",
             f"Lost: indexing costs about as little, or less, with {' and '.join(cheap) or 'nobody'} (kept in memory).",
             f"Lost: a document takes {disk[own]} kB of disk here, and less elsewhere: {', '.join(small) or 'nowhere'}.",
         ],

@@ -423,9 +423,10 @@ OF_ANN = '{"of": "Ann"}'
 def test_who_speaks_in_most_turns_does_not_lead_the_question(module_db: Database, talk: str) -> None:
     (best, _), *_ = rows(module_db, NEAREST, "What does Ann do to relax?", talk, OF_ANN)
     assert best == "run"
-    # A name alone is asked for as it is.
-    whole = max(brute_force(module_db, talk, "Who is Ann?").values())
-    assert rows(module_db, NEAREST, "Who is Ann?", talk, OF_ANN)[0][1] == pytest.approx(whole, abs=1e-5)
+    # Names alone are asked for as they are.
+    for question in ("Who is Ann?", "Ann", "Ann?", "Ann, Ann's: Ann"):
+        whole = max(brute_force(module_db, talk, question).values())
+        assert rows(module_db, NEAREST, question, talk, OF_ANN)[0][1] == pytest.approx(whole, abs=1e-5)
 
 
 def test_most_turns_are_most_of_those_that_may_be_seen(module_db: Database, talk: str) -> None:

@@ -287,13 +287,11 @@ class Query:
         frequencies, count = self._frequencies(sorted(all_lexemes))
         most = max(EVERYWHERE * count, MIN_EVERYWHERE)
         everywhere = {name for name, own in lexemes.items() if own and min(frequencies[each] for each in own) > most}
+        rest = _NAME.sub(lambda found: "" if found.group() in everywhere else found.group(), self.text).strip()
+        other_lexemes = set(self.terms).difference(*(lexemes[name] for name in everywhere))
         # "Who is Ann?" asks of nothing else.
-        if not everywhere or not set(self.terms).difference(*(lexemes[name] for name in everywhere)):
-            return [self.text]
-        return [
-            self.text,
-            _NAME.sub(lambda found: "" if found.group() in everywhere else found.group(), self.text).strip(),
-        ]
+        is_asked = everywhere and other_lexemes and any(letter.isalnum() for letter in rest)
+        return [self.text, rest] if is_asked else [self.text]
 
     def _frequencies(self, lexemes: list[str]) -> tuple[dict[str, int], int]:
         """Return how many of the visible chunks have each lexeme, and of how many."""

@@ -58,7 +58,8 @@ LED = (
 MAX_EMBEDDED = 256
 # A name in a larger share of the chunks, and in more than so many, tells little of where to look: who speaks in a conversation.
 EVERYWHERE, MIN_EVERYWHERE = 0.5, 20
-_NAME = re.compile(r"(?<![\w'’])[^\W\d_][\w-]*(?:['’]s\b)?\s?")
+# With the blank behind it, and as a possessive.
+_WORD = re.compile(r"(?<![\w'’])[^\W\d_][\w-]*(?:['’]s\b)?\s?")
 # By model, role and text: embeddings at an endpoint show in the usage of the caller. For the local model, which is free, the
 # role is "".
 _embedded: dict[tuple[Embedding, str, str], Vectors] = {}
@@ -276,22 +277,18 @@ class Query:
     @cached_property
     def embedded_texts(self) -> list[str]:
         """The text, and the text without names that most chunks have, if it has such: they draw its vector to any chunk."""
-        names = sorted({found.group() for found in _NAME.finditer(self.text) if found.group()[0].isupper()})
-        names = [] if self.options.profile == "paper" else names
-        lexemes: dict[str, set[str]] = {name: set() for name in names}
-        for language in self.languages if names else ():
-            for place, lexeme, _ in self._tokenised([asked(name, language) for name in names], language):
-                lexemes[names[place]].add(lexeme)
-        if not (all_lexemes := set().union(*lexemes.values())):
+        words = {match.group() for match in _WORD.finditer(self.text[:MAX_UNDERSTOOD])}
+        names = [] if self.options.profile == "paper" else sorted(word for word in words if word[0].isupper())
+        lexemes = self._lexemes(names) if names else {}
+        if not any(lexemes.values()):
             return [self.text]
-        frequencies, count = self._frequencies(sorted(all_lexemes))
+        frequencies, count = self._frequencies(sorted(set().union(*lexemes.values())))
         most = max(EVERYWHERE * count, MIN_EVERYWHERE)
-        everywhere = {name for name, own in lexemes.items() if own and min(frequencies[each] for each in own) > most}
-        rest = _NAME.sub(lambda found: "" if found.group() in everywhere else found.group(), self.text).strip()
-        other_lexemes = set(self.terms).difference(*(lexemes[name] for name in everywhere))
+        common = {name for name, own in lexemes.items() if own and min(frequencies[lexeme] for lexeme in own) > most}
+        rest = _WORD.sub(lambda match: "" if match.group() in common else match.group(), self.text).strip()
+        others = self.terms.keys() - set().union(*(lexemes[name] for name in common))
         # "Who is Ann?" asks of nothing else.
-        is_asked = everywhere and other_lexemes and any(letter.isalnum() for letter in rest)
-        return [self.text, rest] if is_asked else [self.text]
+        return [self.text, rest] if common and others and any(map(str.isalnum, rest)) else [self.text]
 
     def _frequencies(self, lexemes: list[str]) -> tuple[dict[str, int], int]:
         """Return how many of the visible chunks have each lexeme, and of how many."""

@@ -510,8 +510,8 @@ def last_round(
         def note(cursor: psycopg.Cursor[Any], statement: Any, *_: Any) -> None:
             text = statement if isinstance(statement, bytes) else str(statement).encode()
             if len(done) == 3 and b"created_at" not in text:
-                found = re.findall(rb"FROM graphrag\.(\w+) x", text)
-                reads.update((table.decode(), cursor.connection.info.dbname == db.info.dbname) for table in found)
+                names = re.findall(rb"FROM graphrag\.(\w+) x", text)
+                reads.update((table.decode(), cursor.connection.info.dbname == db.info.dbname) for table in names)
 
         def written(copy: psycopg.Copy, block: bytes) -> None:
             figures["bytes"] += len(block) if len(done) == 3 else 0

@@ -45,17 +45,21 @@ def test_a_node_that_asks_for_no_password_gets_no_question(module_db: Database, 
 
 
 def test_a_node_is_not_told_the_password(module_db: Database, there: Database) -> None:
+    reached: list[bytes] = []
     replies: list[bytes] = []
     # In plain text, and by MD5.
-    for kind in (struct.pack("!i", 3), struct.pack("!i", 5) + b"salt"):
+    kinds = (struct.pack("!i", 3), struct.pack("!i", 5) + b"salt")
+    for kind in kinds:
 
         def ask(client: socket.socket, kind: bytes = kind) -> None:
             greet(client)
+            reached.append(kind)
             client.sendall(message(b"R", kind))
             replies.append(client.recv(4096))
 
         with listening(ask) as port, linked(module_db, port):
             assert refused(module_db, "SELECT * FROM graphrag.search('x', 'bait')").sqlstate == "08001"
+    assert set(reached) == set(kinds)
     assert not any(replies)
 
 

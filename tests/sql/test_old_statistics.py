@@ -12,7 +12,7 @@ import pytest
 
 from bench.load.public_surface import WITHOUT_AUTOVACUUM
 from tests.runtime.cluster import Database
-from tests.sql.ingest import STORIES, new_corpus, put_all, value, work
+from tests.sql.ingest import STORIES, index_all, new_corpus, value, work
 
 EXPLAINED = """
 LOAD 'auto_explain';
@@ -180,9 +180,7 @@ def test_check_and_repair_read_the_queue_once_while_much_waits(fresh_db: Databas
 
 
 def test_check_sorts_no_vectors(db: Database) -> None:
-    corpus = new_corpus(db)
-    put_all(db, corpus, STORIES)
-    work(db)
+    corpus = index_all(db, new_corpus(db), STORIES)
     db.execute("ANALYZE")
     widths: dict[str, int] = {}
 

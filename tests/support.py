@@ -57,9 +57,9 @@ COMBINATIONS = {
 
 def rows() -> dict[str, list[str]]:
     """Return the rows of the page's table, by what was tried."""
-    found = TABLE.search(PAGE.read_text(encoding="utf-8"))
-    assert found is not None
-    cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in found[2].splitlines()[2:])
+    table = TABLE.search(PAGE.read_text(encoding="utf-8"))
+    assert table is not None
+    cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in table[2].splitlines()[2:])
     return {row[0]: row for row in cells}
 
 

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Repository(NamedTuple):
@@ -41,6 +41,12 @@ def fetched(repository: Repository, data: Path | None) -> Path:
             _fetch(repository, Path(name) / "whole")
             (Path(name) / "whole").rename(folder)
     return folder
+
+
+def fetched_json(repository: Repository, data: Path | None) -> list[Any]:
+    """Return what its files hold, each of which is JSON."""
+    folder = fetched(repository, data)
+    return [json.loads((folder / path).read_text(encoding="utf-8")) for path in repository.paths]
 
 
 def _fetch(repository: Repository, folder: Path) -> None:

@@ -33,10 +33,10 @@ class Writer(threading.Thread):
     def __init__(self, url: str, text: MixedText, first: int) -> None:
         super().__init__(daemon=True)
         self.connection = psycopg.connect(url, autocommit=True)
-        self.text, self.number = text, first
+        self.text, self.first = text, first
         self.keys: set[str] = set()
         self.gap = 0.0
-        self.writes = self.refused = 0
+        self.writes = 0
 
     def run(self) -> None:
         last = time.perf_counter()
@@ -47,26 +47,26 @@ class Writer(threading.Thread):
                 self.gap = max(self.gap, time.perf_counter() - last)
                 last = time.perf_counter()
             except psycopg.errors.ReadOnlySqlTransaction:
-                self.refused += 1
                 time.sleep(0.01)
-            except psycopg.errors.UndefinedObject:
+            except psycopg.errors.UndefinedObject:  # it is gone from here
                 self.gap = max(self.gap, time.perf_counter() - last)
                 return
 
     def _write(self) -> None:
-        key = f"{self.number:07}"
-        if self.writes % 3 == 0:
-            insert(self.connection, self.text, self.number, 1)
+        """Do the next of five steps: insert a document, change it, insert another, change it, delete that."""
+        pair, step = divmod(self.writes, 5)
+        number = self.first + 2 * pair + (step >= 2)
+        key = f"{number:07}"
+        if step in (0, 2):
+            insert(self.connection, self.text, number, 1)
             self.keys.add(key)
-        elif self.writes % 3 == 1:
+        elif step in (1, 3):
             changed = "UPDATE graphrag.documents SET title = title || '.' WHERE corpus = %s AND source_key = %s"
             self.connection.execute(changed, [CORPUS, key])
         else:
-            if self.writes % 2:
-                deleted = "DELETE FROM graphrag.documents WHERE corpus = %s AND source_key = %s"
-                self.connection.execute(deleted, [CORPUS, key])
-                self.keys.discard(key)
-            self.number += 1
+            deleted = "DELETE FROM graphrag.documents WHERE corpus = %s AND source_key = %s"
+            self.connection.execute(deleted, [CORPUS, key])
+            self.keys.discard(key)
 
 
 def index(url: str) -> None:
@@ -109,13 +109,20 @@ def measure(server: str, text: MixedText, chunks: int, endpoint: Endpoint) -> No
         writer.join()
         worker.end()
         there = target.execute("SELECT source_key FROM graphrag.documents WHERE corpus = %s", [CORPUS]).fetchall()
-        found = {key for (key,) in there if int(key) >= documents}
-        assert found == writer.keys, f"lost {sorted(writer.keys - found)}, too many {sorted(found - writer.keys)}"
+        arrived = {key for (key,) in there if int(key) >= documents}
+        lost, too_many = sorted(writer.keys - arrived), sorted(arrived - writer.keys)
+        assert not lost and not too_many, f"lost {lost}, too many {too_many}"
         print(
             f"{chunks:9,} {'written':9} {seconds:7.1f} {window:7.2f} {rounds:7} {writer.writes:7} {writer.gap:7.2f}"
             f"  load {os.getloadavg()[0]:.1f}, {scalar(target, 'SELECT chunks FROM graphrag.progress'):,} chunks there",
             flush=True,
         )
+
+
+def drop_databases(server: str) -> None:
+    with psycopg.connect(server, autocommit=True) as connection:
+        for name in (SOURCE, TARGET):
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
 
 
 def main() -> None:
@@ -128,13 +135,9 @@ def main() -> None:
     with Endpoint(keep=False) as endpoint:
         endpoint.embed(lambda texts, _: [text.vector(each) for each in texts])
         for chunks in options.chunks:
-            with psycopg.connect(options.url, autocommit=True) as connection:
-                for name in (SOURCE, TARGET):
-                    connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
+            drop_databases(options.url)
             measure(options.url, text, chunks, endpoint)
-    with psycopg.connect(options.url, autocommit=True) as connection:
-        for name in (SOURCE, TARGET):
-            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
+    drop_databases(options.url)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ import numpy as np
 from pg_graphrag import GraphRAG
 
 from bench.data.corpora import made_once, spread
-from bench.data.fetched import Repository, fetched
+from bench.data.fetched import Repository, fetched_json
 from bench.retrieval.unseen import rows, scored
 
 LOCOMO = Repository(
@@ -47,7 +47,8 @@ class Memory(NamedTuple):
 
 def locomo(data: Path | None) -> Iterator[Memory]:
     """Yield the conversations of LoCoMo."""
-    for sample in json.loads((fetched(LOCOMO, data) / LOCOMO.paths[0]).read_text(encoding="utf-8")):
+    (samples,) = fetched_json(LOCOMO, data)
+    for sample in samples:
         documents = list(_turns(sample["conversation"]))
         keys = {document["source_key"] for document in documents}
         asked = [
@@ -125,12 +126,12 @@ def main() -> None:
         "--questions", type=int, default=500, help="at most so many of LongMemEval, evenly spread (500)"
     )
     parser.add_argument("--modes", nargs="+", default=list(MODES))
-    given = parser.parse_args()
-    if given.longmemeval:
-        memories, title = longmemeval(given.longmemeval, given.questions), "LongMemEval"
+    options = parser.parse_args()
+    if options.longmemeval:
+        memories, title = longmemeval(options.longmemeval, options.questions), "LongMemEval"
     else:
-        memories, title = locomo(given.data), "LoCoMo"
-    for line in tables(given.url, title, memories, given.modes):
+        memories, title = locomo(options.data), "LoCoMo"
+    for line in tables(options.url, title, memories, options.modes):
         print(line, flush=True)
 
 

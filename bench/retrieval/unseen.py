@@ -7,7 +7,7 @@ are the share of a question's supporting paragraphs among the first documents, n
 intervals. The repositories are fetched at one commit each; `--data` names a folder that has clones of them, by their names.
 
 musique   376 questions of the dev set with their paragraphs (HippoRAG: 1,000).
-hotpotqa  480 questions of the dev set with theirs, ten each (HippoRAG: 1,000).
+hotpotqa  489 questions of the dev set with theirs, ten each (HippoRAG: 1,000).
 2wiki     HippoRAG's corpus of 6,119 passages; of 4,000 dev questions the 354 whose supporting titles it has.
 popqa     HippoRAG 2's 1,000 questions. The page of whom they ask is the evidence; the other pages that it counts (such as
           "Politician"), and 2wiki's corpus, stand beside it.
@@ -19,7 +19,6 @@ parted by a hash of their text: "dev" may choose, "last" may not, and was not lo
 
 import argparse
 import hashlib
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
@@ -30,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pg_graphrag import GraphRAG
 
-from bench.data.corpora import made_once, remembered, scores
-from bench.data.fetched import Repository, fetched
+from bench.data.corpora import lines, made_once, remembered, scores
+from bench.data.fetched import Repository, fetched, fetched_json
 from bench.retrieval.crossvalidate import DEPTHS, said
 from bench.retrieval.retrieval import MODES
 
@@ -91,12 +90,12 @@ class Set(NamedTuple):
 
 def musique(folder: Path) -> Iterator[Question]:
     """Yield MIGRES's sample of MuSiQue; a question's class is the number of hops."""
-    yield from _musique(_lines(folder / "data/musique.json"))
+    yield from _musique(lines(folder / "data/musique.json"))
 
 
 def hotpotqa(folder: Path) -> Iterator[Question]:
     """Yield MIGRES's sample of HotpotQA; a question's class is bridge or comparison."""
-    yield from map(_hotpotqa, _lines(folder / "data/hotpot.json"))
+    yield from map(_hotpotqa, lines(folder / "data/hotpot.json"))
 
 
 def _musique(items: Iterable[dict[str, Any]]) -> Iterator[Question]:
@@ -125,15 +124,16 @@ def _hotpotqa(item: dict[str, Any]) -> Question:
 
 def musique_set(data: Path | None) -> Set:
     seen = list(musique(fetched(SAMPLES, data)))
-    more = _musique(_json(fetched(MORE_SAMPLES, data) / MORE_SAMPLES.paths[0])["data"])
-    return Set(_once([*seen, *more]), seen=frozenset(each.text for each in seen))
+    more, _ = fetched_json(MORE_SAMPLES, data)
+    return Set(_once([*seen, *_musique(more["data"])]), seen=frozenset(each.text for each in seen))
 
 
 def hotpotqa_set(data: Path | None) -> Set:
     seen = list(hotpotqa(fetched(SAMPLES, data)))
-    more = _json(fetched(MORE_SAMPLES, data) / MORE_SAMPLES.paths[1])
+    _, more = fetched_json(MORE_SAMPLES, data)
+    (last,) = fetched_json(MORE_HOTPOTQA, data)
     # Here titles stand beside each other, and so do sentences.
-    for item in _json(fetched(MORE_HOTPOTQA, data) / MORE_HOTPOTQA.paths[0]):
+    for item in last:
         columns = {name: list(zip(*item[name].values(), strict=True)) for name in ("context", "supporting_facts")}
         more.append(item | columns)
     return Set(_once([*seen, *map(_hotpotqa, more)]), seen=frozenset(each.text for each in seen))
@@ -142,10 +142,8 @@ def hotpotqa_set(data: Path | None) -> Set:
 def two_wiki_set(data: Path | None) -> Set:
     corpus = two_wiki_corpus(data)
     texts = dict(corpus)
-    asked = (
-        (item, {title for title, _ in item["supporting_facts"]})
-        for item in _json(fetched(TWO_WIKI, data) / TWO_WIKI.paths[0])
-    )
+    (items,) = fetched_json(TWO_WIKI, data)
+    asked = ((item, {title for title, _ in item["supporting_facts"]}) for item in items)
     questions = (
         Question(item["question"], item["type"], [(title, texts[title]) for title in sorted(titles)], [])
         for item, titles in asked
@@ -156,12 +154,14 @@ def two_wiki_set(data: Path | None) -> Set:
 
 def two_wiki_corpus(data: Path | None) -> list[Paragraph]:
     """Return the 6,119 passages; no two have one title."""
-    return [(each["title"], each["text"]) for each in _json(fetched(TWO_WIKI_CORPUS, data) / TWO_WIKI_CORPUS.paths[0])]
+    (passages,) = fetched_json(TWO_WIKI_CORPUS, data)
+    return [(passage["title"], passage["text"]) for passage in passages]
 
 
 def popqa_set(data: Path | None) -> Set:
     questions = []
-    for item in _json(fetched(POPQA, data) / POPQA.paths[0]):
+    (items,) = fetched_json(POPQA, data)
+    for item in items:
         # The first page is that of whom the question asks.
         page, *others = [(each["title"], each["text"]) for each in item["paragraphs"]]
         questions.append(Question(item["question"], item["prop"], [page], others))
@@ -169,8 +169,7 @@ def popqa_set(data: Path | None) -> Set:
 
 
 def squad_set(data: Path | None) -> Set:
-    folder = fetched(SQUAD, data)
-    articles = [article for path in SQUAD.paths for article in _json(folder / path)["data"]]
+    articles = [article for file in fetched_json(SQUAD, data) for article in file["data"]]
     passages = [
         ((article["title"].replace("_", " "), paragraph["context"]), paragraph["qas"])
         for article in articles
@@ -194,14 +193,6 @@ SETS: dict[str, Callable[[Path | None], Set]] = {
     "popqa": popqa_set,
     "squad": squad_set,
 }
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _once(questions: Iterable[Question]) -> list[Question]:
@@ -236,12 +227,12 @@ def indexed(url: str, stem: str, keys: dict[Paragraph, str]) -> str:
     return made_once(url, stem, texts, [], {})
 
 
-def measured(url: str, name: str, given: Set, modes: Sequence[str]) -> tuple[int, dict[str, NDArray[np.float64]]]:
+def measured(url: str, name: str, the_set: Set, modes: Sequence[str]) -> tuple[int, dict[str, NDArray[np.float64]]]:
     """Index the passages of a set; return their number, and by mode recalls and the last nDCG, (questions, depths + 1)."""
-    keys = keyed(given.questions, given.others)
+    keys = keyed(the_set.questions, the_set.others)
     asked = [
         {"question": question.text, "evidence": sorted({keys[paragraph] for paragraph in question.supporting})}
-        for question in given.questions
+        for question in the_set.questions
     ]
     with GraphRAG(url, indexed(url, f"bench-whole-{name}-", keys)) as rag:
         print(f"{name}: {len(keys)} passages indexed", file=sys.stderr, flush=True)
@@ -264,12 +255,12 @@ def rows(title: str, groups: Sequence[Sequence[str]], by_mode: dict[str, NDArray
             yield f"| {title} | {mode} | {name} ({chosen.sum()}) | {cells} |"
 
 
-def tables(given: argparse.Namespace) -> Iterator[str]:
+def tables(options: argparse.Namespace) -> Iterator[str]:
     yield "| set | mode | questions | R@2 | R@5 | R@10 | nDCG@10 |"
     yield "|---|---|---|---|---|---|---|"
-    for name in given.sets:
-        the_set = SETS[name](given.data)
-        count, by_mode = measured(given.url, name, the_set, given.modes)
+    for name in options.sets:
+        the_set = SETS[name](options.data)
+        count, by_mode = measured(options.url, name, the_set, options.modes)
         groups = [(question.kind, part(question, the_set.seen)) for question in the_set.questions]
         yield from rows(f"{name}, {count:,} passages", groups, by_mode)
 

@@ -65,7 +65,7 @@ def test_an_old_snapshot_lends_the_new_owner_no_rights_of_the_old_one(
 
 FIRST = "FUNCTION public.first(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN {}RETURN 1; END'"
 # What the table has, which goes to Mallory, and what she makes of it then.
-GIVEN = {
+GIFTS = {
     "partition": (
         "CREATE TABLE public.articles (id int PRIMARY KEY, body text) PARTITION BY RANGE (id);"
         "CREATE TABLE public.low PARTITION OF public.articles FOR VALUES FROM (0) TO (100)",
@@ -82,19 +82,19 @@ GIVEN = {
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("kind", GIVEN)
+@pytest.mark.parametrize("kind", GIFTS)
 def test_an_old_snapshot_lends_the_new_owner_of_a_part_nothing(
     db: Database, mallory: Database, level: str, kind: str
 ) -> None:
-    made, given, changed = GIVEN[kind]
+    create, gift, change = GIFTS[kind]
     with as_role(db, "alice") as alice:
-        alice.execute(f"{made}; GRANT ALL ON public.articles TO mallory".encode())
+        alice.execute(f"{create}; GRANT ALL ON public.articles TO mallory".encode())
         attach(alice, table="public.articles")
     isolated(mallory, level)
     with as_role(db, "mallory") as other, unfollowed(mallory, "40001", "has changed since"), mallory.transaction():
         mallory.execute("SELECT 1")
-        db.execute(f"ALTER {given} OWNER TO mallory".encode())
-        other.execute(changed.encode())
+        db.execute(f"ALTER {gift} OWNER TO mallory".encode())
+        other.execute(change.encode())
         mallory.execute("INSERT INTO public.articles VALUES (2, 'two')")
     assert (alarmed(db), lent(db)) == (False, False)
 

@@ -13,21 +13,15 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.runtime import beside
-from tests.runtime.cluster import Cluster, Database, Server
+from tests.runtime.cluster import Database
 from tests.security.intercepting import between, columns, greet, hang, listening, message, row
 from tests.security.interrupting import PROMISED, stopped
-from tests.security.node_b import HERE, THERE, node_b
+from tests.security.node_b import HERE, THERE
 from tests.sql.ingest import put, refused, work
 from tests.sql.linked_nodes import link, unlink
 from tests.sql.test_several_corpora import merged, places
 
 pytestmark = pytest.mark.skipif(beside.IS_BESIDE, reason="the other node answers SQL, which a database beside does not")
-
-
-@pytest.fixture(scope="module")
-def there(shared_cluster: Cluster | Server, module_db: Database) -> Iterator[Database]:
-    with node_b(shared_cluster, module_db) as node:
-        yield node
 
 
 def test_a_node_that_asks_for_no_password_gets_no_question(module_db: Database, there: Database) -> None:
@@ -51,17 +45,21 @@ def test_a_node_that_asks_for_no_password_gets_no_question(module_db: Database, 
 
 
 def test_a_node_is_not_told_the_password(module_db: Database, there: Database) -> None:
+    reached: list[bytes] = []
     replies: list[bytes] = []
     # In plain text, and by MD5.
-    for kind in (struct.pack("!i", 3), struct.pack("!i", 5) + b"salt"):
+    kinds = (struct.pack("!i", 3), struct.pack("!i", 5) + b"salt")
+    for kind in kinds:
 
         def ask(client: socket.socket, kind: bytes = kind) -> None:
             greet(client)
+            reached.append(kind)
             client.sendall(message(b"R", kind))
             replies.append(client.recv(4096))
 
         with listening(ask) as port, linked(module_db, port):
             assert refused(module_db, "SELECT * FROM graphrag.search('x', 'bait')").sqlstate == "08001"
+    assert set(reached) == set(kinds)
     assert not any(replies)
 
 

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import psycopg
@@ -13,18 +12,12 @@ from tests.runtime import beside
 from tests.runtime.cluster import Cluster, Database, Server
 from tests.security.acting import acting_as, denied, new_role
 from tests.security.intercepting import hang, listening
-from tests.security.node_b import ENGINE, HERE, THERE, node_b
+from tests.security.node_b import ENGINE, HERE, THERE
 from tests.sql.ingest import ROCKETS, index_all, refused, rows, search, value
 from tests.sql.linked_nodes import add_server, link, login, map_role, unlink
 from tests.sql.test_several_corpora import merged
 
 pytestmark = pytest.mark.skipif(beside.IS_BESIDE, reason="the other node answers SQL, which a database beside does not")
-
-
-@pytest.fixture(scope="module")
-def there(shared_cluster: Cluster | Server, module_db: Database) -> Iterator[Database]:
-    with node_b(shared_cluster, module_db) as node:
-        yield node
 
 
 # Who asks

@@ -25,7 +25,7 @@ from tests.runtime.cluster import Cluster, Database, Server
 from tests.runtime.nodes import fill as fill_node
 from tests.runtime.nodes import nodes_of, place
 from tests.security.acting import new_role
-from tests.sql.ingest import STORIES, new_corpus, put, put_all, value, work
+from tests.sql.ingest import STORIES, index_all, new_corpus, put, put_all, value, work
 from tests.sql.linked_nodes import link
 from tests.sql.picture_rows import add_picture
 from tests.sql.test_copy_corpus import differences, fill, source, state
@@ -438,9 +438,7 @@ def test_a_target_that_was_changed_after_its_fingerprint_is_not_opened(
     capsys: pytest.CaptureFixture[str],
     section: str,
 ) -> None:
-    corpus = new_corpus(db)
-    put_all(db, corpus, STORIES)
-    work(db)
+    corpus = index_all(db, new_corpus(db), STORIES)
     with plain_database(shared_cluster) as target:
         command = ["move", corpus, "--url", db.url, "--to", target, *FEW_ROUNDS]
         with monkeypatch.context() as patched:
@@ -461,9 +459,7 @@ def test_a_target_that_was_changed_after_its_fingerprint_is_not_opened(
 def test_a_row_that_is_changed_while_the_last_round_is_under_way_is_found(
     db: Database, shared_cluster: Cluster | Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    corpus = new_corpus(db)
-    put_all(db, corpus, STORIES)
-    work(db)
+    corpus = index_all(db, new_corpus(db), STORIES)
     repair = rounds.repair
 
     def tampered(*arguments: Any, **options: Any) -> None:
@@ -510,8 +506,8 @@ def last_round(
         def note(cursor: psycopg.Cursor[Any], statement: Any, *_: Any) -> None:
             text = statement if isinstance(statement, bytes) else str(statement).encode()
             if len(done) == 3 and b"created_at" not in text:
-                found = re.findall(rb"FROM graphrag\.(\w+) x", text)
-                reads.update((table.decode(), cursor.connection.info.dbname == db.info.dbname) for table in found)
+                names = re.findall(rb"FROM graphrag\.(\w+) x", text)
+                reads.update((table.decode(), cursor.connection.info.dbname == db.info.dbname) for table in names)
 
         def written(copy: psycopg.Copy, block: bytes) -> None:
             figures["bytes"] += len(block) if len(done) == 3 else 0

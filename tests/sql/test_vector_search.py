@@ -138,15 +138,15 @@ def test_with_hnsw_and_most_documents_deleted_the_rest_is_still_found(module_db:
 @contextmanager
 def scanned(db: Database) -> Iterator[list[str]]:
     """Names of the HNSW indexes that the plans of a session scan, small as they are."""
-    found: list[str] = []
+    names: list[str] = []
 
     def note(notice: psycopg.errors.Diagnostic) -> None:
-        found.extend(re.findall(r'"Index Name": "(\w+_hnsw_idx)"', notice.message_primary or ""))
+        names.extend(re.findall(r'"Index Name": "(\w+_hnsw_idx)"', notice.message_primary or ""))
 
     db.execute(EXPLAINED + "; SET enable_seqscan = off")
     db.add_notice_handler(note)
     try:
-        yield found
+        yield names
     finally:
         db.remove_notice_handler(note)
         db.execute("SET auto_explain.log_min_duration = -1; RESET enable_seqscan")
@@ -186,8 +186,8 @@ def test_while_a_removal_waits_a_search_asks_the_index_and_finds_what_it_does_af
 
     def answers(db: Database, **arguments: Any) -> list[list[tuple[int, float]]]:
         # Two depths: a later search may go on from an earlier one.
-        found = [search(db, query, name, "naive", top_k=top_k, **arguments) for query in QUERIES for top_k in (5, 40)]
-        return [[(row["chunk_id"], row["score"]) for row in rows_] for rows_ in found]
+        hits = [search(db, query, name, "naive", top_k=top_k, **arguments) for query in QUERIES for top_k in (5, 40)]
+        return [[(row["chunk_id"], row["score"]) for row in rows_] for rows_ in hits]
 
     everything = answers(module_db)
     with Database.open(module_db.url) as cold:
@@ -205,8 +205,8 @@ def test_while_a_removal_waits_a_search_asks_the_index_and_finds_what_it_does_af
             assert index in indexes
             for metadata, is_whole in (('{"of": "all"}', True), ('{"even": false}', False)):
                 indexes.clear()
-                found = restricted(module_db, name, f"metadata @> '{metadata}'", answers)
-                assert (found == waiting, index in indexes) == (is_whole, is_whole), "whoever asks"
+                of_reader = restricted(module_db, name, f"metadata @> '{metadata}'", answers)
+                assert (of_reader == waiting, index in indexes) == (is_whole, is_whole), "whoever asks"
             indexes.clear()
             answers(module_db, filter={"even": True})
             assert index not in indexes, "a part is compared"
@@ -217,7 +217,7 @@ def test_while_a_removal_waits_a_search_asks_the_index_and_finds_what_it_does_af
             finally:
                 module_db.execute(most.format(10_000).encode())
             assert index not in indexes, "more than a statement names"
-        assert [len(found) for found in compared] == [len(found) for found in waiting]
+        assert [len(hits) for hits in compared] == [len(hits) for hits in waiting]
         work(module_db)
         with scanned(module_db):
             assert answers(module_db) == waiting
@@ -447,9 +447,8 @@ def test_a_party_of_a_contract_that_every_clause_names_still_tells(module_db: Da
     put(module_db, corpus, "landlord", "The Landlord repairs what the storm breaks, and tells the Tenant so.")
     put(module_db, corpus, "tenant", "The Tenant repairs what the children break, and tells the Landlord so.")
     work(module_db)
-    lead = [
-        scores["landlord"] - scores["tenant"]
-        for who in ("Landlord", "Tenant")
-        if (scores := dict(rows(module_db, NEAREST, f"Which repairs are made by the {who}?", corpus, "{}")))
-    ]
-    assert lead[0] > lead[1]
+    leads = []
+    for who in ("Landlord", "Tenant"):
+        scores = dict(rows(module_db, NEAREST, f"Which repairs are made by the {who}?", corpus, "{}"))
+        leads.append(scores["landlord"] - scores["tenant"])
+    assert leads[0] > leads[1]

@@ -14,8 +14,8 @@ from peer_half import cpu, run, timed
 DATASET = "bench"
 
 
-def surroundings(task: dict[str, Any]) -> dict[str, str]:
-    """Return its settings, which it reads of the environment: its defaults, but for models, vectors and places."""
+def environment(task: dict[str, Any]) -> dict[str, str]:
+    """Return the variables that it reads its settings from: its defaults, but for models, vectors and folders."""
     return {
         "LLM_API_KEY": "none",
         "LLM_ENDPOINT": task["endpoint"],
@@ -36,7 +36,7 @@ def surroundings(task: dict[str, Any]) -> dict[str, str]:
 
 
 async def main(task: dict[str, Any]) -> Any:
-    os.environ.update(surroundings(task))
+    os.environ.update(environment(task))
     if task["step"] == "ingest":
         return await _ingest(task)
     return {mode: await _find(task, mode) for mode in task["modes"]}
@@ -59,7 +59,7 @@ async def _ingest(task: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _find(task: dict[str, Any], mode: str) -> dict[str, Any]:
-    """Return what every question found, and what that took; its contexts name no document, so that texts tell."""
+    """Return what every question found, and what that took. Its contexts name no documents, so these are known by their texts."""
     import cognee
     from cognee import SearchType
 
@@ -67,10 +67,10 @@ async def _find(task: dict[str, Any], mode: str) -> dict[str, Any]:
     keys = {" ".join(f"{title}\n{text}".split()): key for key, title, text in task["documents"]}
 
     async def find(question: str, *_: list[str]) -> list[str]:
-        found = await cognee.search(
+        results = await cognee.search(
             question, query_type=kinds[mode], datasets=[DATASET], top_k=task["top_k"], only_context=True
         )
-        context = " ".join(" ".join(str(result["search_result"]) for result in found).split())
+        context = " ".join(" ".join(str(result["search_result"]) for result in results).split())
         places = sorted((place, key) for text, key in keys.items() if (place := context.find(text)) >= 0)
         return [key for _, key in places]
 

@@ -47,9 +47,11 @@ async def _find(rag: GraphRAG, task: dict[str, Any], mode: str) -> dict[str, Any
     """Return what every question found, and what that took."""
 
     async def find(question: str, low: list[str], high: list[str]) -> list[str]:
-        wanted = QueryParam(mode=mode, top_k=task["top_k"], ll_keywords=low, hl_keywords=high, only_need_context=True)
-        found = await rag.query_data(question, param=wanted)
-        return [reference["document"] for reference in found["data"]["references"]]
+        parameters = QueryParam(
+            mode=mode, top_k=task["top_k"], ll_keywords=low, hl_keywords=high, only_need_context=True
+        )
+        result = await rag.query_data(question, param=parameters)
+        return [reference["document"] for reference in result["data"]["references"]]
 
     return await timed(task, find)
 

@@ -1,6 +1,8 @@
 """Text of scans and pictures: recognised, in reading order, marked, and left out where it is not sure."""
 
 import os
+import subprocess
+import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
@@ -32,6 +34,27 @@ from tests.unit.files import write
 from tests.unit.scans import label, page, scan
 
 AUTO = ReadOptions(ocr="auto")
+# Two engines are made at once; while OpenVINO asks for numpy's version for the first one, the other comes as far.
+TWO_ENGINES = """
+from threading import Thread
+from time import sleep
+
+import numpy.lib
+from pg_graphrag.beside.readers.ocr.rapid import RapidEngine
+
+class SlowVersion(numpy.lib.NumpyVersion):
+    def __init__(self, version):
+        sleep(2)
+        super().__init__(version)
+        print("asked")
+
+numpy.lib.NumpyVersion = SlowVersion
+threads = [Thread(target=RapidEngine, args=(1,)) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
 # Of tables that Tesseract writes: heads, and words of Thai with a gap.
 HEADS = "level\tblock_num\tpar_num\tline_num\tleft\ttop\twidth\theight\tconf\ttext"
 THAI = [(0, 20, "สั"), (22, 20, "ญ"), (44, 20, "ญา"), (80, 20, "นี้"), (106, 30, "42\u200f")]
@@ -52,6 +75,18 @@ def test_a_scan_is_read_page_by_page_and_says_so(tmp_path: Path) -> None:
     assert all(0.9 < confidence <= 1 for confidence in recognised["pages"].values())
     assert [(item.done, item.count) for item in items if isinstance(item, ReadProgress)] == [(1, 2), (2, 2)]
     assert not [item for item in items if isinstance(item, ReadWarning | ReadError)]
+
+
+def test_engines_that_are_made_at_once_do_not_wait_for_each_other_for_ever() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TWO_ENGINES],
+        env=os.environ | {"PYTHONPATH": ":".join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == "asked\n"
 
 
 def test_a_scan_is_an_error_as_before_where_nothing_is_recognised(tmp_path: Path) -> None:

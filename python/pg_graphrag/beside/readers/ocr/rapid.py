@@ -4,6 +4,7 @@ import logging
 import re
 from dataclasses import replace
 from itertools import pairwise
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pg_graphrag.beside.readers.ocr.lines import TALL, RecognisedLine, confidence_of, share
@@ -26,6 +27,9 @@ _LONG_VOWEL = re.compile("(?<=[\u30a1-\u30fa\u30fc])一(?![\u4e00-\u9fff])")
 _LIKELY_BLANK, _LIKELY_AT_LETTER = 0.2, 0.4
 # Letters from here on are written without blanks.
 _FIRST_WIDE = "\u2e80"
+# Engines read their first picture one after the other. For the first array of a process OpenVINO asks numpy for its version,
+# behind a lock of C++: a thread that waits there keeps Python's lock, without which the one that asks never ends.
+_FIRST_PICTURE = Lock()
 
 
 class RapidEngine:
@@ -46,7 +50,8 @@ class RapidEngine:
                 "Global.max_side_len": _SOUGHT_IN,
             }
         )
-        _add_decoder(self._engine)
+        with _FIRST_PICTURE:
+            _add_decoder(self._engine)
 
     def lines(self, image: "Image.Image") -> list[RecognisedLine]:
         """Return the lines of a picture, as of one that stands upright."""

@@ -214,11 +214,13 @@ def _renew_corpora(transfer: Transfer) -> None:
     rows = RowCopy(transfer)
     for row in transfer.corpus.corpora:
         transfer.writer.execute(
-            "UPDATE graphrag.corpora SET options = %s, tokenizer = %s, tokenizer_fingerprint = %s WHERE id = %s",
+            "UPDATE graphrag.corpora SET options = %s, tokenizer = %s, tokenizer_fingerprint = %s, needs_reindex = %s"
+            " WHERE id = %s",
             [
                 rows.options_of(row, with_cypher=check_version(transfer.writer)),
                 row["tokenizer"],
                 row["tokenizer_fingerprint"],
+                row["needs_reindex"],
                 transfer.new_number(row["id"]),
             ],
         )

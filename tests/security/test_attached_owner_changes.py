@@ -86,14 +86,14 @@ GIVEN = {
 def test_an_old_snapshot_lends_the_new_owner_of_a_part_nothing(
     db: Database, mallory: Database, level: str, kind: str
 ) -> None:
-    made, given, changed = GIVEN[kind]
+    create, relation, changed = GIVEN[kind]
     with as_role(db, "alice") as alice:
-        alice.execute(f"{made}; GRANT ALL ON public.articles TO mallory".encode())
+        alice.execute(f"{create}; GRANT ALL ON public.articles TO mallory".encode())
         attach(alice, table="public.articles")
     isolated(mallory, level)
     with as_role(db, "mallory") as other, unfollowed(mallory, "40001", "has changed since"), mallory.transaction():
         mallory.execute("SELECT 1")
-        db.execute(f"ALTER {given} OWNER TO mallory".encode())
+        db.execute(f"ALTER {relation} OWNER TO mallory".encode())
         other.execute(changed.encode())
         mallory.execute("INSERT INTO public.articles VALUES (2, 'two')")
     assert (alarmed(db), lent(db)) == (False, False)

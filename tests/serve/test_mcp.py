@@ -289,8 +289,8 @@ def test_an_agent_says_from_when_to_when_a_document_is_valid(server: Serving, mo
 
     async def talk(client: Client) -> None:
         for home, valid in homes.items():
-            said = {"source_key": home, "content": f"Ann lives in {home}.", **valid}
-            await call(client, "insert", corpus="agent memory", **said)
+            document = {"source_key": home, "content": f"Ann lives in {home}.", **valid}
+            await call(client, "insert", corpus="agent memory", **document)
         module_db.execute("CALL graphrag.process_jobs()")
         for day, home in (("2024-05-01", "Lyon"), ("2024-07-01", "Oslo")):
             asked = {"query": "Where does Ann live?", "filter": {"$as_of": day}}

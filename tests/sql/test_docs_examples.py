@@ -101,8 +101,8 @@ def test_the_memory_page_keeps_graphitis_promises(
     page = (PROJECT / "docs/memory.md").read_text(encoding="utf-8")
     *first, promises = [visible_sql for _, visible_sql, _ in STEP.findall(page)]
     psql(runtime, empty_db.url, CREATE + "\n".join(first))
-    found = [empty_db.execute(query).fetchall() for query in promises.split(";\n") if query]
-    assert found == [
+    results = [empty_db.execute(query).fetchall() for query in promises.split(";\n") if query]
+    assert results == [
         [("Lyon",)],
         [("Ann lives in Oslo.",)],
         [("Oslo", "Ann: I moved to Oslo last week.")],

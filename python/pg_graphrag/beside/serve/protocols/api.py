@@ -54,8 +54,8 @@ class Retrieval(_Request):
 
     def arguments(self) -> dict[str, Any]:
         """The client's arguments."""
-        given = self.model_dump(exclude={"corpus", "query", "question", "options"})
-        own = {name: value for name, value in given.items() if value or name not in ("offset", "history")}
+        fields = self.model_dump(exclude={"corpus", "query", "question", "options"})
+        own = {name: value for name, value in fields.items() if value or name not in ("offset", "history")}
         return own | check_options(self.options)
 
 

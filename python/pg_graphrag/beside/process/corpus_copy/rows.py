@@ -185,10 +185,10 @@ class RowCopy:
             row["edges"] = shifted(ends, self._numbers.shifts.get("entities", 0)) + row["edges"][len(ends) :]
             row["settings"] = Jsonb(row["settings"])
             if row["revision"] is not None:
-                row["revision"] = self._first_transaction() if is_behind else self._next_transaction(1)
+                row["revision"] = self.first_transaction() if is_behind else self._next_transaction(1)
             self._insert("community_states", row)
 
-    def _first_transaction(self) -> str:
+    def first_transaction(self) -> str:
         """Return the number of the transaction that wrote the first rows."""
         return self._next_transaction(0)
 

@@ -40,7 +40,6 @@ _ROOM = 100_000_000
 _PATIENCE = 10.0
 # The oldest transaction that is under way.
 _OLDEST = "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text"
-_OWN = "SELECT pg_catalog.pg_current_xact_id()::text"
 
 
 @dataclass(frozen=True)
@@ -115,8 +114,8 @@ def bring(
             if is_whole:
                 for number in corpus.ids:
                     check_equal(reader, corpus.name_of(number), writer, transfer.names[number])
-            written = [*arrival.written, value(writer, _OWN)]
-            arrival = replace(arrival, providers=dict(transfer.providers), seen=seen, written=written, equal=before)
+            providers = dict(transfer.providers)
+            arrival = replace(arrival, providers=providers, seen=seen, written=changes.written, equal=before)
         if is_last:
             note_placement(writer, list(transfer.names.values()), target)
             access.open_again(transfer, grants, _PATIENCE)
@@ -173,7 +172,7 @@ def _first(
     for table, columns in ordered(relations):
         copy.copy_table(table, columns)
     access.close(transfer)
-    return transfer, Arrival(numbers, dict(chosen), seen, [value(writer, _OWN)], None), 0
+    return transfer, Arrival(numbers, dict(chosen), seen, [copy.first_transaction()], None), 0
 
 
 def _later(

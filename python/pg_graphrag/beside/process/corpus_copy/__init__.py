@@ -51,21 +51,14 @@ def copy_corpus(
 
     Both connections are of owners, in autocommit mode and outside a transaction. Nothing is indexed anew.
 
-    Parameters
-    ----------
-    new_name, history_name : str, optional
-        What the corpus and its history are called there; as here when None.
-    providers : mapping, optional
-        Which provider of the target stands for one of the source, by their names.
+    `new_name`, `history_name`: what the corpus and its history are called there; as here when None.
+    `providers`: which provider of the target stands for one of the source, by their names.
 
-    Raises
-    ------
-    GraphRAGError
-        42704 for a corpus, history or provider that there is not; 22023 for what cannot be a name; 42710 where the target has
-        a corpus of that name, or a provider of the same name with another definition; 55000 for attached rows and missing
-        policies; 58P01, 42501 as `copying.copy`; XX001 where the copy is not what the source has. The target is as it was then.
-    psycopg.Error
-        Others of the servers.
+    Raises GraphRAGError: 42704 for a corpus, history or provider that there is not; 22023 for what cannot be a name; 42710
+      where the target has a corpus of that name, or a provider of the same name with another definition; 55000 for attached
+      rows and missing policies; 58P01, 42501 as `copying.copy`; XX001 where the copy is not what the source has. The target is
+      as it was then.
+    Raises psycopg.Error: others of the servers.
     """
     with writing(target) as writer:
         with reading(source) as reader:

@@ -71,12 +71,9 @@ def bring(
     `is_last`: nobody writes the source; the target, which is equal then, is opened. `sums`: what the round before returned, where
     it was done by the same call of `move_corpus`.
 
-    Raises
-    ------
-    GraphRAGError
-        As of `copy_corpus`, XX001 where the target is not what the source has; 55000 for attached tables, for a corpus that got
-        or lost a history meanwhile, where the reserved numbers are used up, where another one of that name arrives, and where the
-        last round finds the move taken back.
+    Raises GraphRAGError: as `copy_corpus`, XX001 where the target is not what the source has; 55000 for attached tables, for
+      a corpus that got or lost a history meanwhile, where the reserved numbers are used up, where another one of that name
+      arrives, and where the last round finds the move taken back.
     """
     start = time.monotonic()
     with ExitStack() as both:

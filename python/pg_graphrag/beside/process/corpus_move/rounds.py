@@ -23,8 +23,8 @@ from pg_graphrag.beside.process.corpus_copy.both_sides import (
     writing,
 )
 from pg_graphrag.beside.process.corpus_copy.providers import choose_providers
-from pg_graphrag.beside.process.corpus_copy.reservation import is_exhausted, reserve
-from pg_graphrag.beside.process.corpus_copy.rows import RowCopy, ordered
+from pg_graphrag.beside.process.corpus_copy.reservation import is_exhausted
+from pg_graphrag.beside.process.corpus_copy.rows import RowCopy, copy_corpus_rows
 from pg_graphrag.beside.process.corpus_copy.settled import grants_and_notes, repair
 from pg_graphrag.beside.process.corpus_copy.source_corpus import SourceCorpus
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
@@ -161,15 +161,10 @@ def _first(
     check_names(
         writer, list(names.values()), "Of one that has moved away the rest goes with graphrag.drop_corpus() there."
     )
-    chosen = choose_providers(reader, writer, corpus, providers)
-    numbers = reserve(reader, writer, corpus, relations, room=_ROOM)
-    transfer = Transfer(reader, writer, corpus, names, chosen, numbers)
-    copy = RowCopy(transfer)
-    copy.make_corpora(with_cypher=check_version(writer))
-    for table, columns in ordered(relations):
-        copy.copy_table(table, columns)
+    copy = copy_corpus_rows(reader, writer, corpus, relations, names, providers, room=_ROOM)
+    transfer = copy.transfer
     access.close(transfer)
-    return transfer, Arrival(numbers, dict(chosen), seen, [copy.first_transaction()], None), 0
+    return transfer, Arrival(transfer.numbers, dict(transfer.providers), seen, [copy.first_transaction()], None), 0
 
 
 def _later(

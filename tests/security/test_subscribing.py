@@ -34,6 +34,22 @@ def test_operators_and_functions_in_the_search_path_are_not_called(ends: Ends) -
             assert ran_as_others(end) == [], end.info.dbname
 
 
+def test_the_hint_to_drop_a_slot_calls_nothing_that_others_planted(
+    ends: Ends, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Of a text, which PostgreSQL prefers to its own.
+    ends.publisher.execute(
+        "CREATE FUNCTION public.pg_drop_replication_slot(text) RETURNS void LANGUAGE sql AS 'SELECT'"
+    )
+    ends.publisher.execute("SELECT pg_create_logical_replication_slot('graphrag_node', 'pgoutput')")
+    ends.subscribe("--tables", "shop.articles", status=1)
+    error = capsys.readouterr().err
+    statement = re.search(r"SELECT \S+\(.+?\);", error)
+    assert statement is not None, error
+    ends.publisher.execute(statement[0].encode())
+    assert rows(ends.publisher, "SELECT slot_name FROM pg_replication_slots") == []
+
+
 # Who replicates, is a member of what, and may do what in which database.
 RIGHTS = """
 SELECT 'REPLICATION', r.rolname::text, '' FROM pg_roles r WHERE r.rolreplication

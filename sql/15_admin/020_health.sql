@@ -259,7 +259,7 @@ SELECT CASE c.move ->> 'state' WHEN 'moving' THEN 'error' ELSE 'warning' END, pg
 SELECT 'warning', pg_catalog.format('corpus "%s"', c.name), 'has documents that an earlier version indexed: the graph and the words of searches are what that found in them',
        pg_catalog.format('SELECT graphrag.reindex(%L); has workers index them anew. CHANGELOG.md marks with an asterisk what that brings.', c.name)
   FROM graphrag.corpora c
- WHERE c.needs_reindex AND c.move ->> 'state' IS DISTINCT FROM 'moved'
+ WHERE c.needs_reindex AND c.move IS NULL -- else reindex() is refused
  UNION ALL
 SELECT 'warning', 'extension', pg_catalog.format('of this database is version %s; %s is installed on the server', e.extversion, a.default_version),
        'ALTER EXTENSION pg_graphrag UPDATE; open sessions go over by themselves.'

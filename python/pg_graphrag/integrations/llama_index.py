@@ -297,10 +297,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
         return self._client.cypher(query, param_map)
 
     def vector_query(self, query: Any, **kwargs: Any) -> tuple[list[LabelledNode], list[float]]:
-        """Refuse: vectors are the corpus' own.
-
-        Raises NotImplementedError.
-        """
+        """Refuse with NotImplementedError: vectors are the corpus' own."""
         raise NotImplementedError(
             "the corpus has vectors of its own: use GraphRAGRetriever, or GraphRAG.search_entities"
         )

@@ -31,11 +31,9 @@ def served() -> list[str]:
 
 
 def check_copy() -> None:
-    """Raise where the copy of the package that this session loaded is gone: what it has not imported yet, it cannot.
+    """Raise 55000 where the copy of the package that this session loaded is gone: what it has not imported yet, it cannot.
 
     The second installation after a session began removes it (extension/install-package).
-
-    Raises GraphRAGError: 55000.
     """
     copy = Path(pg_graphrag.__path__[0])
     if not copy.exists():

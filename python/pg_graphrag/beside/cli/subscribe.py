@@ -169,7 +169,7 @@ def _undo(args: argparse.Namespace, node: Connection, names: Names) -> int:
         raise GraphRAGError(
             f"the publisher does not answer: {error}".strip(),
             sqlstate="08001",
-            hint=f"Run there later: SELECT pg_drop_replication_slot('{names.slot}'); DROP PUBLICATION {names.name};"
+            hint=f"Run there later: {names.drop_slot}; DROP PUBLICATION {names.name};"
             " until then the slot keeps the publisher's log.",
         ) from error
     with publisher:

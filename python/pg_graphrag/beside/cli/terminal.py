@@ -6,11 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 _REPLACEMENT = "\ufffd"
-_CONTROLS: dict[int, str | None] = {
-    code: _REPLACEMENT for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
-}
-# Line ends of Windows.
-_CONTROLS[ord("\r")] = None
+_CONTROLS = {code: _REPLACEMENT for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+_CONTROLS[ord("\r")] = "\n"
 
 
 def printable(text: str) -> str:
@@ -18,7 +15,7 @@ def printable(text: str) -> str:
 
     Documents, their keys and what models write are anybody's. JSON, which programs read, escapes these characters itself.
     """
-    return text.translate(_CONTROLS)
+    return text.replace("\r\n", "\n").translate(_CONTROLS)
 
 
 def aligned(rows: Iterable[Sequence[str]], side: str = ">") -> list[str]:

@@ -263,7 +263,7 @@ class Session:
 
         `prepare`: the server keeps its plan. `may_open`: it only reads, and may open the transaction in one message.
 
-        Raises StatementError.
+        Raises StatementError where the server refuses the statement or cancels it, or the connection is lost.
         """
         self._prepare_for_statement(may_open=may_open)
         self._is_unused = False

@@ -89,6 +89,11 @@ class Names:
         system = _value(node, "SELECT system_identifier FROM pg_catalog.pg_control_system()")
         return cls(name, slot, f"pg_graphrag: slot {slot} of server {system}")
 
+    @property
+    def drop_slot(self) -> str:
+        """The statement that drops the slot."""
+        return f"SELECT pg_catalog.pg_drop_replication_slot({literal(self.slot)})"
+
 
 def _value(connection: Connection, statement: str, *values: Any) -> Any:
     row = connection.execute(statement.encode(), values or None).fetchone()
@@ -179,7 +184,7 @@ def make_plan(
             f'the publisher has a slot "{names.slot}" already, maybe of another subscriber',
             sqlstate="42710",
             hint="Give this one a name of its own: --name. A slot that was made for this one, --existing-slot takes; one that"
-            f" nobody needs goes there with SELECT pg_drop_replication_slot({literal(names.slot)});",
+            f" nobody needs goes there with {names.drop_slot};",
         )
     _check_node(node, quoted)
     published = read_tables(publisher, [*dict.fromkeys(tables)], mark is not None, quoted)
@@ -216,7 +221,7 @@ def make_plan(
             Step(
                 PUBLISHER,
                 f"SELECT pg_catalog.pg_create_logical_replication_slot({literal(names.slot)}, 'pgoutput')",
-                f"SELECT pg_catalog.pg_drop_replication_slot({literal(names.slot)})",
+                names.drop_slot,
             )
         )
     readers = _default_readers(node, quoted)

@@ -1,15 +1,6 @@
 """How a node ceases to subscribe: what it made goes, and nothing else. Its tables stay, with their rows and documents."""
 
-from pg_graphrag.beside.subscribing.plan import (
-    NODE,
-    PUBLISHER,
-    Names,
-    Plan,
-    Step,
-    literal,
-    publication_mark,
-    subscribed_slot,
-)
+from pg_graphrag.beside.subscribing.plan import NODE, PUBLISHER, Names, Plan, Step, publication_mark, subscribed_slot
 from pg_graphrag.beside.subscribing.publisher import Connection
 
 
@@ -35,13 +26,12 @@ def at_publisher(publisher: Connection, names: Names, drops_subscription: bool) 
     """
     plan = Plan()
     mark = publication_mark(publisher, names)
-    slot = f"SELECT pg_catalog.pg_drop_replication_slot({literal(names.slot)})"
     publication = f"DROP PUBLICATION {names.name}"
     slot_rows = publisher.execute(
         "SELECT FROM pg_catalog.pg_replication_slots WHERE slot_name = %s AND database = pg_catalog.current_database()",
         [names.slot],
     ).fetchall()
-    steps = [slot] if slot_rows and not drops_subscription else []
+    steps = [names.drop_slot] if slot_rows and not drops_subscription else []
     steps += [publication] if mark is not None else []
     if mark == names.mark:
         plan.steps += [Step(PUBLISHER, step) for step in steps]

@@ -213,7 +213,7 @@ def notify(db: Database, corpus: Corpus, document_ids: list[int]) -> None:
 def check_vectors(space: Space, vectors: Mapping[str, Vectors | None], texts: Iterable[str]) -> None:
     """Refuse texts that the space embeds but that have no vector.
 
-    Raises MissingVectors with these texts.
+    Raises MissingVectors, which has these texts, where there are any.
     """
     missing_texts = [text for text in texts if text not in vectors and space.embedding.embeds(text)]
     if missing_texts:

@@ -64,7 +64,7 @@ def write_windows(
     """Store the vectors of windows, and finish the job.
 
     Raises MissingVectors: another model was swapped in meanwhile.
-    Raises PartNotWritten.
+    Raises PartNotWritten where document, job or chunks are locked, or no longer as they were read.
     """
     all_spaces, active = _lock_part(db, corpus, job, draft)
     active_vectors = vectors.get(active.embedding, {})
@@ -87,7 +87,7 @@ def write_graph(
     `windows`: those of these chunks that have no vector yet and get theirs.
 
     Raises MissingVectors: as `write_documents`.
-    Raises PartNotWritten.
+    Raises PartNotWritten where document, job or chunks are locked, or no longer as they were read.
     """
     all_spaces, active = _lock_part(db, corpus, job, draft)
     active_vectors = vectors.get(active.embedding, {})

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from pg_graphrag.beside.process.copying import check_policies, check_version
+from pg_graphrag.beside.process.copying import check_policies
 from pg_graphrag.beside.process.corpus_copy import access
 from pg_graphrag.beside.process.corpus_copy.both_sides import (
     check_equal,
@@ -21,12 +21,9 @@ from pg_graphrag.beside.process.corpus_copy.both_sides import (
     relations_of,
     writing,
 )
-from pg_graphrag.beside.process.corpus_copy.providers import choose_providers
-from pg_graphrag.beside.process.corpus_copy.reservation import reserve
-from pg_graphrag.beside.process.corpus_copy.rows import RowCopy, ordered
+from pg_graphrag.beside.process.corpus_copy.rows import copy_corpus_rows
 from pg_graphrag.beside.process.corpus_copy.settled import grants_and_notes, repair
 from pg_graphrag.beside.process.corpus_copy.source_corpus import SourceCorpus
-from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 from pg_graphrag.operate.admin.corpus_changes import check_name
 
 
@@ -51,21 +48,14 @@ def copy_corpus(
 
     Both connections are of owners, in autocommit mode and outside a transaction. Nothing is indexed anew.
 
-    Parameters
-    ----------
-    new_name, history_name : str, optional
-        What the corpus and its history are called there; as here when None.
-    providers : mapping, optional
-        Which provider of the target stands for one of the source, by their names.
+    `new_name`, `history_name`: what the corpus and its history are called there; as here when None.
+    `providers`: which provider of the target stands for one of the source, by their names.
 
-    Raises
-    ------
-    GraphRAGError
-        42704 for a corpus, history or provider that there is not; 22023 for what cannot be a name; 42710 where the target has
-        a corpus of that name, or a provider of the same name with another definition; 55000 for attached rows and missing
-        policies; 58P01, 42501 as `copying.copy`; XX001 where the copy is not what the source has. The target is as it was then.
-    psycopg.Error
-        Others of the servers.
+    Raises GraphRAGError: 42704 for a corpus, history or provider that there is not; 22023 for what cannot be a name; 42710
+      where the target has a corpus of that name, or a provider of the same name with another definition; 55000 for attached
+      rows and missing policies; 58P01, 42501 as `copying.copy`; XX001 where the copy is not what the source has. The target is
+      as it was then.
+    Raises psycopg.Error: others of the servers.
     """
     with writing(target) as writer:
         with reading(source) as reader:
@@ -78,13 +68,7 @@ def copy_corpus(
             check_names(
                 writer, list(names.values()), "Give another name with --as NAME; of a history with --history-as NAME."
             )
-            chosen = choose_providers(reader, writer, corpus, providers or {})
-            relations = relations_of(writer)
-            transfer = Transfer(reader, writer, corpus, names, chosen, reserve(reader, writer, corpus, relations))
-            rows = RowCopy(transfer)
-            rows.make_corpora(with_cypher=check_version(writer))
-            for table, columns in ordered(relations):
-                rows.copy_table(table, columns)
+            transfer = copy_corpus_rows(reader, writer, corpus, relations_of(writer), names, providers or {}).transfer
             for number in corpus.ids:
                 repair(transfer, number)
                 check_equal(reader, corpus.name_of(number), writer, names[number])

@@ -37,12 +37,8 @@ def transaction(connection: psycopg.Connection[Any]) -> Iterator[Cursor]:
 def writing(target: psycopg.Connection[Any], *, seconds: float = 0.0) -> Iterator[Cursor]:
     """As `transaction`, of what receives a corpus: one at a time, before the source is read. Writers of corpora go on.
 
-    Raises
-    ------
-    GraphRAGError
-        58P01, 42501 as `check_version` and `check_owner`.
-    psycopg.errors.LockNotAvailable
-        Another is received, for so many `seconds` (0: it is waited for).
+    Raises GraphRAGError: 58P01, 42501 as `check_version` and `check_owner`.
+    Raises psycopg.errors.LockNotAvailable: another is received, for so many `seconds` (0: it is waited for).
     """
     with transaction(target) as writer:
         prepare(writer)

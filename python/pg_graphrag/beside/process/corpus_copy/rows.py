@@ -7,10 +7,11 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from pg_graphrag.beside.process.copying import copy_rows, qualified, value
-from pg_graphrag.beside.process.corpus_copy.providers import renamed
+from pg_graphrag.beside.process.copying import Cursor, check_version, copy_rows, qualified, value
+from pg_graphrag.beside.process.corpus_copy.providers import choose_providers, renamed
+from pg_graphrag.beside.process.corpus_copy.reservation import reserve
 from pg_graphrag.beside.process.corpus_copy.row_numbers import ITEMS, edge_ends, shifted
-from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations
+from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations, SourceCorpus
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 
 # Made by steps of their own, or not at all: attachments are triggers on the application's tables, a batch at an endpoint is
@@ -50,11 +51,34 @@ def ordered(relations: Relations) -> Iterator[tuple[str, list[str]]]:
     yield from last
 
 
+def copy_corpus_rows(
+    reader: Cursor,
+    writer: Cursor,
+    corpus: SourceCorpus,
+    relations: Relations,
+    names: Mapping[int, str],
+    providers: Mapping[str, str],
+    *,
+    room: int = 0,
+) -> "RowCopy":
+    """Copy the rows of a corpus, under numbers of the target and these `names`; `room` as for `reserve`.
+
+    `providers`: which of the target stands for one of the source.
+    """
+    chosen = choose_providers(reader, writer, corpus, providers)
+    numbers = reserve(reader, writer, corpus, relations, room=room)
+    rows = RowCopy(Transfer(reader, writer, corpus, names, chosen, numbers))
+    rows.make_corpora(with_cypher=check_version(writer))
+    for table, columns in ordered(relations):
+        rows.copy_table(table, columns)
+    return rows
+
+
 class RowCopy:
     """The copy of the rows of a corpus."""
 
     def __init__(self, transfer: Transfer) -> None:
-        self._transfer = transfer
+        self.transfer = transfer
         self._reader, self._writer = transfer.reader, transfer.writer
         self._corpus, self._numbers = transfer.corpus, transfer.numbers
 
@@ -65,8 +89,8 @@ class RowCopy:
                 "INSERT INTO graphrag.corpora (id, name, options, tokenizer, tokenizer_fingerprint, created_at, needs_reindex)"
                 " VALUES (%s, %s, %s, %s, %s, %s, %s)",
                 [
-                    self._transfer.new_number(row["id"]),
-                    self._transfer.names[row["id"]],
+                    self.transfer.new_number(row["id"]),
+                    self.transfer.names[row["id"]],
                     self.options_of(row, with_cypher=with_cypher),
                     row["tokenizer"],
                     row["tokenizer_fingerprint"],
@@ -86,15 +110,15 @@ class RowCopy:
             " VALUES (%s, %s, %s, %s, %s, %s, %s)",
             [
                 self._numbers.maps["embedding_spaces"][number],
-                self._transfer.new_number(corpus),
-                self._transfer.providers.get(provider, provider),
+                self.transfer.new_number(corpus),
+                self.transfer.providers.get(provider, provider),
                 *rest,
             ],
         )
 
     def options_of(self, row: Mapping[str, Any], *, with_cypher: bool) -> Jsonb:
         """Return the options of a corpus in the copy."""
-        options = renamed(row["options"], self._transfer.providers)
+        options = renamed(row["options"], self.transfer.providers)
         if not with_cypher and options.get("cypher"):
             del options["cypher"]
         return Jsonb(options)
@@ -119,7 +143,7 @@ class RowCopy:
         if (table, column) == ("documents", "corpus"):
             cases = " ".join(
                 f"WHEN {number} THEN {sql.Literal(name).as_string(self._reader)}"
-                for number, name in self._transfer.names.items()
+                for number, name in self.transfer.names.items()
             )
             return f"(CASE x.corpus_id {cases} END)::text"
         if (table, column) == ("documents", "version_of") and self._corpus.is_history:
@@ -185,10 +209,10 @@ class RowCopy:
             row["edges"] = shifted(ends, self._numbers.shifts.get("entities", 0)) + row["edges"][len(ends) :]
             row["settings"] = Jsonb(row["settings"])
             if row["revision"] is not None:
-                row["revision"] = self._first_transaction() if is_behind else self._next_transaction(1)
+                row["revision"] = self.first_transaction() if is_behind else self._next_transaction(1)
             self._insert("community_states", row)
 
-    def _first_transaction(self) -> str:
+    def first_transaction(self) -> str:
         """Return the number of the transaction that wrote the first rows."""
         return self._next_transaction(0)
 

@@ -68,7 +68,8 @@ class SourceCorpus:
 
     def attached_tables(self, reader: Cursor) -> str | None:
         """Return the names of the tables that are attached to it; None where there are none."""
-        return value(reader, _ATTACHED, [self.ids])  # type: ignore[no-any-return]
+        names: str | None = value(reader, _ATTACHED, [self.ids])
+        return names
 
     def condition(self, table: str, columns: list[str]) -> str:
         """Return SQL of which rows `x` of a table are of it."""

@@ -59,20 +59,12 @@ def move_corpus(
     Both connections are of owners, in autocommit mode and outside a transaction. What is in the source when it has ended is
     for `drop_corpus`.
 
-    Parameters
-    ----------
-    providers : mapping, optional
-        Which provider of the target stands for one of the source, by their names.
-    pause : float
-        Seconds: a round that took less is the last before the writers wait.
-    report : callable
-        Told what was done, a sentence each.
+    `providers`: which provider of the target stands for one of the source, by their names.
+    `pause`: seconds: a round that took less is the last before the writers wait.
+    `report`: told what was done, a sentence each.
 
-    Raises
-    ------
-    GraphRAGError
-        As of `copy_corpus`; 55000 for attached tables, and where the corpus moves to another database; 55P03 where a transaction
-        keeps it from its end. The corpus is written in the source as before then.
+    Raises GraphRAGError: as `copy_corpus`; 55000 for attached tables, and where the corpus moves to another database; 55P03
+      where a transaction keeps it from its end. The corpus is written in the source as before then.
     """
     here, there = _marks(source, target, name)
     if here is None:

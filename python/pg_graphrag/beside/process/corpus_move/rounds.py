@@ -23,8 +23,8 @@ from pg_graphrag.beside.process.corpus_copy.both_sides import (
     writing,
 )
 from pg_graphrag.beside.process.corpus_copy.providers import choose_providers
-from pg_graphrag.beside.process.corpus_copy.reservation import is_exhausted, reserve
-from pg_graphrag.beside.process.corpus_copy.rows import RowCopy, ordered
+from pg_graphrag.beside.process.corpus_copy.reservation import is_exhausted
+from pg_graphrag.beside.process.corpus_copy.rows import RowCopy, copy_corpus_rows
 from pg_graphrag.beside.process.corpus_copy.settled import grants_and_notes, repair
 from pg_graphrag.beside.process.corpus_copy.source_corpus import SourceCorpus
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
@@ -40,7 +40,6 @@ _ROOM = 100_000_000
 _PATIENCE = 10.0
 # The oldest transaction that is under way.
 _OLDEST = "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text"
-_OWN = "SELECT pg_catalog.pg_current_xact_id()::text"
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,9 @@ def bring(
     `is_last`: nobody writes the source; the target, which is equal then, is opened. `sums`: what the round before returned, where
     it was done by the same call of `move_corpus`.
 
-    Raises
-    ------
-    GraphRAGError
-        As of `copy_corpus`, XX001 where the target is not what the source has; 55000 for attached tables, for a corpus that got
-        or lost a history meanwhile, where the reserved numbers are used up, where another one of that name arrives, and where the
-        last round finds the move taken back.
+    Raises GraphRAGError: as `copy_corpus`, XX001 where the target is not what the source has; 55000 for attached tables, for
+      a corpus that got or lost a history meanwhile, where the reserved numbers are used up, where another one of that name
+      arrives, and where the last round finds the move taken back.
     """
     start = time.monotonic()
     with ExitStack() as both:
@@ -115,8 +111,8 @@ def bring(
             if is_whole:
                 for number in corpus.ids:
                     check_equal(reader, corpus.name_of(number), writer, transfer.names[number])
-            written = [*arrival.written, value(writer, _OWN)]
-            arrival = replace(arrival, providers=dict(transfer.providers), seen=seen, written=written, equal=before)
+            providers = dict(transfer.providers)
+            arrival = replace(arrival, providers=providers, seen=seen, written=changes.written, equal=before)
         if is_last:
             note_placement(writer, list(transfer.names.values()), target)
             access.open_again(transfer, grants, _PATIENCE)
@@ -165,15 +161,10 @@ def _first(
     check_names(
         writer, list(names.values()), "Of one that has moved away the rest goes with graphrag.drop_corpus() there."
     )
-    chosen = choose_providers(reader, writer, corpus, providers)
-    numbers = reserve(reader, writer, corpus, relations, room=_ROOM)
-    transfer = Transfer(reader, writer, corpus, names, chosen, numbers)
-    copy = RowCopy(transfer)
-    copy.make_corpora(with_cypher=check_version(writer))
-    for table, columns in ordered(relations):
-        copy.copy_table(table, columns)
+    copy = copy_corpus_rows(reader, writer, corpus, relations, names, providers, room=_ROOM)
+    transfer = copy.transfer
     access.close(transfer)
-    return transfer, Arrival(numbers, dict(chosen), seen, [value(writer, _OWN)], None), 0
+    return transfer, Arrival(transfer.numbers, dict(transfer.providers), seen, [copy.first_transaction()], None), 0
 
 
 def _later(
@@ -214,11 +205,13 @@ def _renew_corpora(transfer: Transfer) -> None:
     rows = RowCopy(transfer)
     for row in transfer.corpus.corpora:
         transfer.writer.execute(
-            "UPDATE graphrag.corpora SET options = %s, tokenizer = %s, tokenizer_fingerprint = %s WHERE id = %s",
+            "UPDATE graphrag.corpora SET options = %s, tokenizer = %s, tokenizer_fingerprint = %s, needs_reindex = %s"
+            " WHERE id = %s",
             [
                 rows.options_of(row, with_cypher=check_version(transfer.writer)),
                 row["tokenizer"],
                 row["tokenizer_fingerprint"],
+                row["needs_reindex"],
                 transfer.new_number(row["id"]),
             ],
         )

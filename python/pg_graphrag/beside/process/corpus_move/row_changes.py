@@ -77,7 +77,8 @@ class RowChanges(RowCopy):
         self, transfer: Transfer, relations: Relations, arrival: Arrival, sums_before: Mapping[str, KeySums]
     ) -> None:
         super().__init__(transfer)
-        self._written = arrival.written
+        # Transactions of the target that brought rows, this one last.
+        self.written = [*arrival.written, self._next_transaction(0)]
         self._tables = list(ordered(relations))
         keys = dict(self._writer.execute(_PRIMARY_KEYS).fetchall()) | _KEYS
         self._keys = {table: keys[table] for table, _ in self._tables if table not in _APART - {"bm25_segments"}}
@@ -86,7 +87,6 @@ class RowChanges(RowCopy):
         self._seen = arrival.seen if value(self._reader, _IS_KNOWN, [arrival.seen]) else None
         is_known = arrival.equal is not None and value(self._writer, _IS_KNOWN, [arrival.written[-1]])
         self._equal = arrival.equal if is_known else None
-        self._own = value(self._writer, "SELECT pg_catalog.pg_current_xact_id()::text")
         self._sums_before = sums_before
         # Of the source's keys, by table: those of the target after the round.
         self.sums: dict[str, KeySums] = {}
@@ -156,18 +156,17 @@ class RowChanges(RowCopy):
         if table not in self._sent:
             return True
         key = self._keys[table][0]
-        here, sent = (", ".join(f'{row}."{column}"' for column in columns) for row in "xl")
+        written, sent = (", ".join(f'{row}."{column}"' for column in columns) for row in "xl")
         differ: bool = value(
             self._writer,
             f"SELECT EXISTS (SELECT FROM {self._loaded(table)} l LEFT JOIN graphrag.{table} x ON {self._same(table)}"
-            f' WHERE x."{key}" IS NULL OR ROW ({here})::text <> ROW ({sent})::text)',
+            f' WHERE x."{key}" IS NULL OR ROW ({written})::text <> ROW ({sent})::text)',
         )
         return not differ
 
     def _same(self, table: str) -> str:
         """Return SQL of whether the rows `x` of a table and `l` of what was sent have one key."""
-        keys = _INDEXED.get(table, self._keys[table])
-        return " AND ".join(f'l."{key}" = x."{key}"' for key in keys)
+        return _same_keys("l", "x", _INDEXED.get(table, self._keys[table]))
 
     def _has_lines(self, table: str, columns: list[str]) -> bool:
         """Whether rows that somebody has written since, on either side, are the same to a fingerprint."""
@@ -182,14 +181,14 @@ class RowChanges(RowCopy):
         return of_source == dict(self._writer.execute(there.encode(), [[*ids, *of_source]]).fetchall())
 
     def _is_touched(self, row: str) -> str:
-        """Return SQL of whether another transaction than the rounds before may have written a row of the target since."""
+        """Return SQL of whether another transaction than those of the rounds may have written a row of the target since."""
         assert self._equal is not None
-        by_rounds = ", ".join(f"'{number}'::pg_catalog.xid8::pg_catalog.xid" for number in (self._own, *self._written))
+        by_rounds = ", ".join(f"'{number}'::pg_catalog.xid8::pg_catalog.xid" for number in self.written)
         return f"({row}.xmin <> ALL (ARRAY[{by_rounds}]) AND {_is_since(row, self._equal)})"
 
     def _sums_of_source(self, table: str, columns: list[str]) -> KeySums:
         if table not in self.sums:
-            self.sums[table] = _read(self._reader, self._keys_here(table, columns), self._keys[table])
+            self.sums[table] = _read_sums(self._reader, self._keys_here(table, columns), self._keys[table])
         return self.sums[table]
 
     def _keys_here(self, table: str, columns: list[str]) -> str:
@@ -206,8 +205,9 @@ class RowChanges(RowCopy):
         )
         self._copy_failures(dict(self._tables)["jobs"])
 
-    def _first_transaction(self) -> str:
-        return self._written[0]
+    def first_transaction(self) -> str:
+        """Return the number of the transaction that wrote the first rows."""
+        return self.written[0]
 
     def _copy(self, table: str, columns: list[str], *, to: str | None = None, condition: str = "true") -> int:
         return super()._copy(table, columns, to=to, condition=f"{condition} AND {self._is_changed(table)}")
@@ -247,6 +247,7 @@ class RowChanges(RowCopy):
         return f'pg_temp."graphrag_{table}"'
 
     def _load(self, table: str, columns: list[str]) -> None:
+        """Send what is new of a table into a temporary one."""
         if self._copy(table, columns, to=f"pg_temp.graphrag_{table}"):
             self._sent.add(table)
             self._writer.execute(f"ANALYZE {self._loaded(table)}".encode())
@@ -256,9 +257,10 @@ class RowChanges(RowCopy):
         self._writer.execute(f"DELETE FROM graphrag.{table} x USING {self._loaded(table)} l WHERE {same}".encode())
 
     def _write(self, table: str, columns: list[str]) -> None:
+        """Write what was sent of a table."""
         if table not in self._sent:
             return
-        listed = ", ".join(f'"{column}"' for column in columns)
+        listed = _listed(columns)
         statement = f"INSERT INTO graphrag.{table} ({listed}) SELECT {listed} FROM {self._loaded(table)}"
         if table in _KEPT:
             keys = self._keys[table]
@@ -286,12 +288,12 @@ class RowChanges(RowCopy):
         before = self._sums_before.get(table)
         if before is None:
             sent = f" UNION SELECT {_listed(keys)} FROM {self._loaded(table)}" if table in self._sent else ""
-            return _read(self._writer, of_target + sent, keys)
+            return _read_sums(self._writer, of_target + sent, keys)
         if table not in self._sent:
             return before
         new = f"SELECT {_listed(keys)} FROM {self._loaded(table)} l"
         new += f" WHERE NOT EXISTS (SELECT FROM graphrag.{table} x WHERE {self._same(table)})"
-        added = _read(self._writer, new, keys)
+        added = _read_sums(self._writer, new, keys)
         return before | {
             group: (before.get(group, (0, 0))[0] + count, before.get(group, (0, 0))[1] ^ hashes)
             for group, (count, hashes) in added.items()
@@ -319,11 +321,9 @@ class RowChanges(RowCopy):
             keys,
         )
         self._writer.execute("ANALYZE pg_temp.graphrag_keys")
-        same = " AND ".join(f'y."{key}" = k."{key}"' for key in keys)
-        is_there = " AND ".join(f'x."{key}" = k."{key}"' for key in keys)
         self.count += self._writer.execute(
-            f"DELETE FROM graphrag.{table} x USING ({of_target}) k WHERE {groups} AND {is_there}"
-            f" AND NOT EXISTS (SELECT FROM pg_temp.graphrag_keys y WHERE {same})".encode()
+            f"DELETE FROM graphrag.{table} x USING ({of_target}) k WHERE {groups} AND {_same_keys('x', 'k', keys)}"
+            f" AND NOT EXISTS (SELECT FROM pg_temp.graphrag_keys y WHERE {_same_keys('y', 'k', keys)})".encode()
         ).rowcount
         self._writer.execute("DROP TABLE pg_temp.graphrag_keys")
 
@@ -337,7 +337,11 @@ def _listed(names: list[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def _read(cursor: Cursor, rows: str, keys: list[str]) -> KeySums:
+def _same_keys(row: str, other: str, keys: list[str]) -> str:
+    return " AND ".join(f'{row}."{key}" = {other}."{key}"' for key in keys)
+
+
+def _read_sums(cursor: Cursor, rows: str, keys: list[str]) -> KeySums:
     return {group: (count, hashes) for group, count, hashes in cursor.execute(_sums(rows, keys).encode()).fetchall()}
 
 

@@ -26,10 +26,7 @@ def freeze(
 ) -> None:
     """Have nobody write a corpus, and its history, and wait for who does.
 
-    Raises
-    ------
-    GraphRAGError
-        55P03 where writers stay; 55000 where it moves to another target, or is there.
+    Raises GraphRAGError: 55P03 where writers stay; 55000 where it moves to another target, or is there.
     """
     with transaction(source) as cursor:
         prepare(cursor)
@@ -69,10 +66,7 @@ def meanwhile(name: str) -> GraphRAGError:
 def await_target(target: psycopg.Connection[Any]) -> None:
     """Wait until nobody copies into a target or holds its documents, as its end does when nobody writes the source.
 
-    Raises
-    ------
-    psycopg.errors.LockNotAvailable
-        Somebody holds them for minutes.
+    Raises psycopg.errors.LockNotAvailable: somebody holds them for minutes.
     """
     deadline = time.monotonic() + _LONG_PATIENCE
     while True:
@@ -127,10 +121,7 @@ def thaw(source: psycopg.Connection[Any], target: psycopg.Connection[Any] | None
 
     Whoever opens a side has locked the mark of the other: who comes second sees what the first has done.
 
-    Raises
-    ------
-    GraphRAGError
-        55000 where it is read and written in the target, moves elsewhere or was dropped.
+    Raises GraphRAGError: 55000 where it is read and written in the target, moves elsewhere or was dropped.
     """
     with transaction(source) as cursor:
         prepare(cursor)
@@ -168,10 +159,7 @@ def leave(
 ) -> None:
     """Have nobody read a corpus whose target is open. `has_graph`: whether the target has the AGE graph, so that all is done.
 
-    Raises
-    ------
-    GraphRAGError
-        55000 where the move was taken back meanwhile.
+    Raises GraphRAGError: 55000 where the move was taken back meanwhile.
     """
     with transaction(source) as cursor:
         prepare(cursor)
@@ -187,10 +175,7 @@ def leave(
 def drop(target: psycopg.Connection[Any], name: str, source: psycopg.Connection[Any]) -> None:
     """Drop a corpus that arrives or is frozen, and its history: they are in the source.
 
-    Raises
-    ------
-    GraphRAGError
-        55000 where it was opened meanwhile.
+    Raises GraphRAGError: 55000 where it was opened meanwhile.
     """
     with transaction(target) as cursor:
         prepare(cursor)

@@ -57,18 +57,11 @@ def undo_move(
 ) -> None:
     """Have a corpus read and written in the source as before its move, and drop it in the target.
 
-    Parameters
-    ----------
-    target : connection, optional
-        None, with `force`: it cannot be reached; what it has stays there.
-    force : bool
-        Also where the target was changed since: that is lost.
+    `target`: None, with `force`: it cannot be reached; what it has stays there.
+    `force`: also where the target was changed since: that is lost.
 
-    Raises
-    ------
-    GraphRAGError
-        42704 where there is no such corpus, 55000 where it does not move to this target, or what was written there since would be
-        lost. The target is written as before then.
+    Raises GraphRAGError: 42704 where there is no such corpus, 55000 where it does not move to this target, or what was written
+      there since would be lost. The target is written as before then.
     """
     with transaction(source) as cursor:
         prepare(cursor)

@@ -3,14 +3,12 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import asdict
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import anyio
 from fastapi import APIRouter, File, Path, Query, Request, UploadFile
 from fastapi.encoders import jsonable_encoder
 from fastapi.responses import Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
 from pg_graphrag import __version__
@@ -19,15 +17,13 @@ from pg_graphrag.beside.serve import answers, first_screen, graph_parts, reading
 from pg_graphrag.beside.serve.caller_database import Connection
 from pg_graphrag.beside.serve.guard import SESSION
 from pg_graphrag.beside.serve.http_errors import Refusal, refusal
-from pg_graphrag.beside.serve.protocols import replies
+from pg_graphrag.beside.serve.protocols import replies, requests
 from pg_graphrag.beside.serve.service import Service, Who, begun, while_connected
-from pg_graphrag.ground.bounds import LEAST_CORPUS_SECONDS, MAX_CORPORA, MAX_CORPUS_SECONDS, MAX_PROMPT, MAX_QUESTION
+from pg_graphrag.ground.bounds import MAX_QUESTION
 from pg_graphrag.ground.mode_names import MODES
 
 Corpus = Annotated[str | None, Query(max_length=200, description="Corpus; the server's own when left out.")]
 Number = Annotated[int, Path(ge=1, lt=2**63)]
-Text = Annotated[str, Field(min_length=1, max_length=MAX_QUESTION)]
-MAX_TOP_K = 100
 # What a picture may do where it is opened by itself: nothing. It is not read on behalf of other pages.
 _PICTURE_HEADERS = {"content-security-policy": "default-src 'none'; sandbox", "content-disposition": "inline"}
 _PICTURE_REPLY: dict[int | str, dict[str, Any]] = {
@@ -35,134 +31,6 @@ _PICTURE_REPLY: dict[int | str, dict[str, Any]] = {
 }
 # Seconds between two looks at the progress.
 _PAUSE = 1.0
-
-
-class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    corpus: str | None = Field(None, max_length=200, description="Corpus; the server's own when left out.")
-
-
-class Retrieval(_Request):
-    """What searches, contexts and answers have in common."""
-
-    mode: str = Field("hybrid", description=f"One of {', '.join(MODES)}.")
-    filter: dict[str, Any] | None = Field(None, description="Only documents that this filter keeps.")
-    low_level_keywords: list[str] | None = Field(None, max_length=100)
-    high_level_keywords: list[str] | None = Field(None, max_length=100)
-    options: dict[str, Any] = Field(default_factory=dict, description="Search options of the mode.")
-
-    def arguments(self) -> dict[str, Any]:
-        """The client's arguments."""
-        given = self.model_dump(exclude={"corpus", "query", "question", "options"})
-        own = {name: value for name, value in given.items() if value or name not in ("offset", "history")}
-        return own | check_options(self.options)
-
-
-class SearchRequest(Retrieval):
-    """A search."""
-
-    query: Text
-    corpora: list[Annotated[str, Field(max_length=200)]] | None = Field(
-        None,
-        min_length=1,
-        max_length=MAX_CORPORA,
-        description="Corpora to search in place of one; `*`: all that there are for the caller.",
-    )
-    corpus_timeout: float | None = Field(
-        None, ge=LEAST_CORPUS_SECONDS, le=MAX_CORPUS_SECONDS, description="Seconds that each of them may take."
-    )
-    top_k: int = Field(10, ge=1, le=MAX_TOP_K)
-    offset: int = Field(0, ge=0, le=10_000)
-
-
-class ContextRequest(Retrieval):
-    """A context for a language model."""
-
-    query: Text
-    max_tokens: int | None = Field(None, ge=1, le=1_000_000)
-
-
-class Turn(BaseModel):
-    """One turn of the conversation before a question."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    role: Literal["user", "assistant"]
-    content: str = Field(max_length=131_072)
-
-
-class AskRequest(Retrieval):
-    """A question."""
-
-    question: str = Field(min_length=1, max_length=MAX_PROMPT)
-    max_tokens: int | None = Field(None, ge=1, le=1_000_000)
-    history: list[Turn] = Field(default_factory=list, max_length=200)
-    response_type: str = Field("multiple paragraphs", min_length=1, max_length=200)
-
-
-class NewDocument(BaseModel):
-    """A document, as an application writes it."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    content: str
-    source_key: str | None = Field(None, max_length=1000)
-    title: str | None = Field(None, max_length=10_000)
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    valid_from: datetime | None = None
-    valid_to: datetime | None = None
-
-
-class PlaceRequest(_Request):
-    """A text that is sought in a document."""
-
-    text: str = Field(min_length=1, max_length=100_000)
-
-
-class InsertRequest(_Request):
-    """Documents that are new, or replace those of the same key."""
-
-    documents: list[NewDocument] = Field(min_length=1, max_length=1000)
-
-
-class CorpusRequest(_Request):
-    """A corpus."""
-
-
-class DeleteRequest(_Request):
-    """Documents that go."""
-
-    documents: list[Annotated[int, Field(ge=1, lt=2**63)]] = Field(min_length=1, max_length=1000)
-
-
-class FeedbackRequest(_Request):
-    """A verdict on an answer, or on passages."""
-
-    question: Text
-    verdict: Literal["good", "bad"]
-    evidence: list[Annotated[str, Field(max_length=1000)]] = Field(
-        default_factory=list, max_length=100, description="Keys of documents that hold the answer."
-    )
-    answer: str | None = Field(None, max_length=131_072)
-    mode: str | None = Field(None, max_length=50)
-    comment: str | None = Field(None, max_length=2000)
-
-
-class CurationRequest(_Request):
-    """A change of the graph by a person."""
-
-    kind: str = Field(description=f"One of {', '.join(reading.CURATIONS)}.")
-    arguments: dict[str, Any]
-
-
-def check_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return search options; refuse what would take the place of another argument of the client."""
-    own = {"corpus", "query", "question", "self", "mode", "top_k", "max_tokens", "filter", "history", "response_type"}
-    own |= {"corpora", "corpus_timeout", "node_timeout"}
-    if taken := sorted(own & set(options)):
-        raise Refusal(400, "22023", f"{taken[0]!r} is no search option", "Give it as a field of its own.")
-    return options
 
 
 def event(name: str, data: Any) -> bytes:
@@ -275,7 +143,7 @@ def router(service: Service) -> APIRouter:
         )
 
     @api.post("/documents/{document_id}/place", tags=["documents"], **_of(replies.Place))
-    async def place(caller: Who, document_id: Number, request: PlaceRequest) -> dict[str, int | None]:
+    async def place(caller: Who, document_id: Number, request: requests.PlaceRequest) -> dict[str, int | None]:
         """Say where a text begins in a document, in characters; null where it is not there."""
         (offset,) = await service.read(
             caller, request.corpus, lambda rag, c: reading.places(c, rag.corpus, [(document_id, request.text)])
@@ -291,7 +159,7 @@ def router(service: Service) -> APIRouter:
         return Response(content, media_type=media_type, headers=_PICTURE_HEADERS)
 
     @api.post("/documents", tags=["documents"], **_of(replies.Inserted))
-    async def insert(caller: Who, request: InsertRequest) -> dict[str, Any]:
+    async def insert(caller: Who, request: requests.InsertRequest) -> dict[str, Any]:
         """Insert documents, or replace those of the same key."""
         service.require(caller, "insert")
         new = [Document(**document.model_dump()) for document in request.documents]
@@ -308,7 +176,7 @@ def router(service: Service) -> APIRouter:
         return {"deleted": await service.read(caller, corpus, work)}
 
     @api.post("/documents/delete", tags=["documents"], **_of(replies.Deleted))
-    async def delete_many(caller: Who, request: DeleteRequest) -> dict[str, int]:
+    async def delete_many(caller: Who, request: requests.DeleteRequest) -> dict[str, int]:
         """Delete documents by number, and with them what they said."""
         service.require(caller, "insert")
 
@@ -318,13 +186,13 @@ def router(service: Service) -> APIRouter:
         return {"deleted": await service.read(caller, request.corpus, work)}
 
     @api.post("/documents/retry", tags=["documents"], **_of(replies.Queued))
-    async def retry(caller: Who, request: CorpusRequest) -> dict[str, int]:
+    async def retry(caller: Who, request: requests.CorpusRequest) -> dict[str, int]:
         """Queue again what failed; returns how many jobs."""
         service.require(caller, "insert")
         return {"queued": await service.call(caller, request.corpus, lambda rag: rag.retry_failed())}
 
     @api.post("/documents/reindex", tags=["documents"], **_of(replies.Queued))
-    async def reindex(caller: Who, request: CorpusRequest) -> dict[str, int]:
+    async def reindex(caller: Who, request: requests.CorpusRequest) -> dict[str, int]:
         """Have workers index all documents again; returns how many."""
         service.require(caller, "insert")
         return {"queued": await service.call(caller, request.corpus, lambda rag: int(rag.call("reindex")))}
@@ -353,21 +221,21 @@ def router(service: Service) -> APIRouter:
         return await service.read(caller, corpus, lambda rag, c: first_screen.offers(c, rag.corpus))
 
     @api.post("/search", tags=["retrieval"], **_of(replies.SearchReply))
-    async def search(caller: Who, request: SearchRequest, connection: Request) -> Response:
+    async def search(caller: Who, request: requests.SearchRequest, connection: Request) -> Response:
         """Find chunks, best first."""
         arguments = request.arguments()
         call = service.search(caller, request.corpus, request.query, **arguments)
         return _json({"results": await while_connected(connection, call)})
 
     @api.post("/context", tags=["retrieval"], **_of(replies.Context))
-    async def context(caller: Who, request: ContextRequest, connection: Request) -> Response:
+    async def context(caller: Who, request: requests.ContextRequest, connection: Request) -> Response:
         """Return what a language model would be given."""
         arguments = request.arguments()
         call = service.call(caller, request.corpus, lambda rag: rag.context(request.query, **arguments))
         return _json(await while_connected(connection, call))
 
     @api.post("/ask", tags=["retrieval"], response_class=_Events)
-    async def ask(caller: Who, request: AskRequest, connection: Request) -> StreamingResponse:
+    async def ask(caller: Who, request: requests.AskRequest, connection: Request) -> StreamingResponse:
         """Answer a question: events `piece` {text}, then `answer` with citations, usage and context.
 
         What fails before the first has a status of its own; what fails later is an event `error`.
@@ -388,7 +256,7 @@ def router(service: Service) -> APIRouter:
         return events(body())
 
     @api.post("/feedback", tags=["retrieval"], **_of(replies.Verdict))
-    async def feedback(caller: Who, request: FeedbackRequest) -> dict[str, str]:
+    async def feedback(caller: Who, request: requests.FeedbackRequest) -> dict[str, str]:
         """Note a verdict in the caller's name; a later one on the same question replaces it."""
         verdict_fields = request.model_dump(exclude={"corpus", "question", "verdict"})
         await service.call(
@@ -435,7 +303,7 @@ def router(service: Service) -> APIRouter:
         caller: Who,
         text: Annotated[str, Query(min_length=1, max_length=1000)],
         corpus: Corpus = None,
-        limit: Annotated[int, Query(ge=1, le=MAX_TOP_K)] = 8,
+        limit: Annotated[int, Query(ge=1, le=requests.MAX_TOP_K)] = 8,
     ) -> list[dict[str, Any]]:
         """Complete a part of an entity's name, rough spelling included; without a model."""
         return await service.read(caller, corpus, lambda rag, c: graph_parts.names(c, rag.corpus, text, limit))
@@ -460,7 +328,7 @@ def router(service: Service) -> APIRouter:
         caller: Who,
         query: Annotated[str, Query(min_length=1, max_length=1000)],
         corpus: Corpus = None,
-        top_k: Annotated[int, Query(ge=1, le=MAX_TOP_K)] = 10,
+        top_k: Annotated[int, Query(ge=1, le=requests.MAX_TOP_K)] = 10,
     ) -> list[dict[str, Any]]:
         """Find entities, best first."""
         hits = await service.call(
@@ -508,7 +376,7 @@ def router(service: Service) -> APIRouter:
         return await service.call(caller, corpus, lambda rag: list(rag.call("suggest_merges", max_suggestions=limit)))
 
     @api.post("/curations", tags=["curation"], **_of(replies.CurationNumber))
-    async def curate(caller: Who, request: CurationRequest) -> dict[str, int]:
+    async def curate(caller: Who, request: requests.CurationRequest) -> dict[str, int]:
         """Change the graph; returns the number by which it can be undone."""
         service.require(caller, "curate")
         number = await service.call(

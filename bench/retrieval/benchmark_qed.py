@@ -4,17 +4,17 @@
 
 Documents and questions are those of microsoft/benchmark-qed, fetched at one commit (`--data` names a clone of it): AP_news has
 1,397 articles on health and 50 questions of each of the classes data_local, data_global, activity_local, activity_global; podcast
-has 70 transcripts and questions data_local and data_linked. cs is UltraDomain's, ten textbooks and 100 questions, with answers that
-LightRAG gave to them: they are a condition more there, and pairs are judged by LightRAG's four criteria. `--make N` has the model make N of each class from the documents
-instead (pg_graphrag.beside.judging.generate). The index is made without a model.
+has 70 transcripts and questions data_local and data_linked. cs is UltraDomain's set of computer science, as OpenSPG/KAG has it:
+ten textbooks and 100 questions with answers that LightRAG gave, which are a condition more. `--make N` has the model make N of
+each class from the documents instead (pg_graphrag.beside.judging.generate). The index is made without a model.
 
-Every condition answers the same questions (`--questions` of each class; `--answers FILE` has another system's, JSON Lines with id
-and answer, as `--output` keeps ours). The two answers of a comparison are cut to the length of
-the shorter one, at the end of a sentence: judges prefer what is longer. First the judge compares answers of the baseline with
-themselves (A/A); what it prefers there is a place. Then each other condition with the baseline, in both orders, `--trials` times:
-the judge, win rates, intervals and tests are those of `pg-graphrag judge`. `--criteria lightrag` judges by comprehensiveness,
-diversity, empowerment and overall alone, `all` by directness and relevance, too. `--official` writes the cut answers in the form of the
-package benchmark-qed, and has its own `autoe pairwise-scores` judge them, too, in a venv of its own.
+Every condition answers the same questions (`--questions` of each class); `--answers FILE …` has those of other systems, JSON
+Lines with id and answer, as `--output` keeps ours. The two answers of a comparison are cut to the length of the shorter one, at the end
+of a sentence: judges prefer what is longer. First the judge compares answers of the baseline with themselves (A/A); what it
+prefers there is a place. Then each other condition with the baseline, in both orders, `--trials` times: the judge, win rates,
+intervals and tests are those of `pg-graphrag judge`. `--criteria lightrag`, the default of cs, has LightRAG's four:
+comprehensiveness, diversity, empowerment and overall. `--official` writes the cut answers in the form of the package
+benchmark-qed, and has its own `autoe pairwise-scores` judge them, too, in a venv of its own.
 
 `--estimate` rehearses all of it with a model that answers by form, and says what it would cost at `--prices`; `--yes` asks the
 model. The server asks it for answers, so the key must be in its environment, too. Answers are kept in `--output`, and replies of

@@ -61,9 +61,7 @@ def share(answers: Sequence[str], text: str) -> float:
     return max(len(wanted & has) / max(len(wanted), 1) for wanted in map(words, answers))
 
 
-def answered(
-    rag: GraphRAG, asked: Sequence[str], documents_of: dict[str, str] | None = None
-) -> list[list[str] | None]:
+def answered(rag: GraphRAG, asked: Sequence[str], documents_of: dict[str, str] | None = None) -> list[list[str] | None]:
     """Return the extracts of each question, of documents that a filter passes; None where it is refused."""
 
     def ask(question: str) -> list[str] | None:

@@ -6,9 +6,9 @@
     python -m bench graphrag_bench --model NAME --base-url URL (--estimate | --yes)
 
 The set (arXiv 2506.05690, MIT) is fetched from its repository at one commit; `--data` names a clone of it. Its texts, one of a
-megabyte (Medical) or twenty novels, are cut at their line ends into documents, and indexed without a model, with the tokenizer
-o200k_base. Each question of Novel is asked of its novel alone, by a filter. `--questions` are spread evenly over the four classes,
-and within each; 0 asks all 2,062 or 2,010.
+megabyte (Medical) or twenty novels, are cut at their line ends into documents, and indexed without a model, with the
+tokenizer o200k_base. Each question of Novel is asked of its novel alone, by a filter. `--questions` are spread evenly over the
+four classes, and within each; 0 asks all 2,062 or 2,010.
 
 LightRAG gets the same chunks, the entities and relationships that our index has in each of them, their descriptions being the
 sentences that name them, the same vectors, the same keywords and tokenizer: what differs is how a context is made of them. Its
@@ -25,8 +25,8 @@ own ROUGE-L).
 
 With `--model`, `--answers` questions of each class are answered in `--modes` with `--budget` tokens, and judged by the
 benchmark's own code. `--estimate` rehearses the run with a model that answers by form, and says what it would cost at `--prices`;
-`--yes` asks the model; `--judge` names another for the metrics. The server asks for answers, so the key must be in its environment,
-too. Answers and scores are written to `--output`.
+`--yes` asks the model; `--judge` names another for the metrics. The server asks for answers, so the key must be in its
+environment, too. Answers and scores are written to `--output`.
 """
 
 import argparse
@@ -55,7 +55,16 @@ from bench.peers.lightrag import CONCURRENCY, DIMENSIONS, LIGHTRAG, REQUIREMENTS
 from bench.peers.peers import HALVES, peer_python, peer_step
 from bench.retrieval.crossvalidate import said
 from bench.retrieval.extracts import FIRST, answered
-from bench.retrieval.graphrag_bench_answers import RULES, Judge, answer_rows, judges, metrics_table, rehearse, scored, use
+from bench.retrieval.graphrag_bench_answers import (
+    RULES,
+    Judge,
+    answer_rows,
+    judges,
+    metrics_table,
+    rehearse,
+    scored,
+    use,
+)
 from bench.retrieval.graphrag_bench_question import Question
 from bench.retrieval.methods import SENTENCE, words
 from bench.retrieval.picture import dots
@@ -113,7 +122,9 @@ def read_set(folder: Path, name: str) -> tuple[list[dict[str, Any]], list[Questi
         key = f"{whole['corpus_name']}/" if origin else ""
         lines = (line.strip() for line in whole["context"].split("\n"))
         texts += [
-            {"source_key": f"{key}{number:02}", "content": line, **origin} for number, line in enumerate(lines, 1) if line
+            {"source_key": f"{key}{number:02}", "content": line, **origin}
+            for number, line in enumerate(lines, 1)
+            if line
         ]
     rows = json.loads((folder / of_questions).read_text(encoding="utf-8"))
     questions = []

@@ -160,7 +160,9 @@ def test_contexts_hold_the_answers_of_a_small_set(module_db: Database, graphrag_
 @pytest.mark.slow
 def test_sentences_as_answers_have_the_words_of_gold_answers(module_db: Database, graphrag_bench: Path) -> None:
     text = bench(module_db, "graphrag_bench", "--data", graphrag_bench, "--extracts")
-    cells = {row.split(" | ")[0]: row.split(" | ")[1:] for row in text.splitlines() if re.match(r"\| \w+.* \(\d\)", row)}
+    cells = {
+        row.split(" | ")[0]: row.split(" | ")[1:] for row in text.splitlines() if re.match(r"\| \w+.* \(\d\)", row)
+    }
     assert cells["| all (4)"][-2] == "0.000"
     words, everywhere, evidence, place, likeness, *_ = cells["| Fact Retrieval (1)"]
     assert words.startswith("1.000")
@@ -175,8 +177,8 @@ def test_a_novels_questions_are_asked_of_that_novel_alone(module_db: Database, g
         *("graphrag_bench", "--set", "Novel", "--data", graphrag_bench, "--modes", "hybrid", "--budgets", "400"),
         "--no-lightrag",
     )
-    table = text.partition("Share of the answer, mean")[2]
-    assert re.findall(r"^\| (\w+) \| (\S+) \[", table, re.M)[0] == ("naive", "0.000")
+    (naive, *_) = re.findall(r"^\| naive \| (\S+) \[", text.partition("Share of the answer, mean")[2], re.M)
+    assert float(naive) < 0.1
 
 
 @pytest.mark.slow

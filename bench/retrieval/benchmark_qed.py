@@ -9,10 +9,10 @@ ten textbooks and 100 questions with answers that LightRAG gave, which are a con
 each class from the documents instead (pg_graphrag.beside.judging.generate). The index is made without a model.
 
 Every condition answers the same questions (`--questions` of each class); `--answers FILE …` has those of other systems, JSON
-Lines with id and answer, as `--output` keeps ours. The two answers of a comparison are cut to the length of the shorter one, at the end
-of a sentence: judges prefer what is longer. First the judge compares answers of the baseline with themselves (A/A); what it
-prefers there is a place. Then each other condition with the baseline, in both orders, `--trials` times: the judge, win rates,
-intervals and tests are those of `pg-graphrag judge`. `--criteria lightrag`, the default of cs, has LightRAG's four:
+Lines with id and answer, as `--output` keeps ours. The two answers of a comparison are cut to the length of the shorter one, at
+the end of a sentence: judges prefer what is longer. First the judge compares answers of the baseline with themselves (A/A);
+what it prefers there is a place. Then each other condition with the baseline, in both orders, `--trials` times: the judge, win
+rates, intervals and tests are those of `pg-graphrag judge`. `--criteria lightrag`, the default of cs, has LightRAG's four:
 comprehensiveness, diversity, empowerment and overall. `--official` writes the cut answers in the form of the package
 benchmark-qed, and has its own `autoe pairwise-scores` judge them, too, in a venv of its own.
 

@@ -401,6 +401,8 @@ def main() -> None:
         if given.model:
             lines = answers_run(given, rag, folder, questions)
         else:
+            # An earlier run may have left it a model.
+            rag.alter_corpus(llm=None)
             lines = extracts_run(given, rag, questions) if given.extracts else contexts_run(given, rag, questions)
         print("\n".join(lines))
 

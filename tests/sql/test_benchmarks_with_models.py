@@ -190,7 +190,7 @@ def test_a_real_model_answers_all_three_and_another_judges(
         models = ("--model", "SmolLM2", "--base-url", answering.url, "--judge", "scripted", "--judge-url", model.url)
         text = bench(
             module_db,
-            *("graphrag_bench", "--data", graphrag_bench, "--modes", "hybrid", "--answers", "1", "--budget", "500"),
+            *("graphrag_bench", "--data", graphrag_bench, "--modes", "naive", "--answers", "1", "--budget", "500"),
             *(*models, "--yes", "--output", tmp_path / "bench"),
         )
         assert "Answered by SmolLM2, judged by scripted" in text
@@ -199,17 +199,29 @@ def test_a_real_model_answers_all_three_and_another_judges(
         assert model.count("chat") == 1 + 1 + 2 + 3 + 4 * 2
         asked = answering.counts()[0]
         assert asked >= 4
-        pairs = ("--conditions", "hybrid", "lazy", "--trials", "1", "--same", "1", *models, "--yes")
+        pairs = ("--baseline", "hybrid", "--trials", "1", "--same", "1", *models, "--yes")
         text = bench(
             module_db,
-            *("benchmark_qed", "--data", benchmark_qed, "--questions", "1", *pairs, "--output", tmp_path / "qed"),
+            *("benchmark_qed", "--data", benchmark_qed, "--questions", "1", "--conditions", "hybrid", "local", *pairs),
+            *("--output", tmp_path / "qed"),
         )
         assert "Answers: SmolLM2; judge: scripted" in text
-        assert set(re.findall(r"^\| hybrid \| (\w+) \|", text, re.M)) == set(CRITERIA)
+        assert set(re.findall(r"^\| local \| (\w+) \|", text, re.M)) == set(CRITERIA)
         text = bench(
             module_db,
-            *("benchmark_qed", "--set", "cs", "--data", ultradomain, "--questions", "2", *pairs),
-            *("--baseline", "hybrid", "--output", tmp_path / "cs"),
+            *(
+                "benchmark_qed",
+                "--set",
+                "cs",
+                "--data",
+                ultradomain,
+                "--questions",
+                "2",
+                "--conditions",
+                "hybrid",
+                *pairs,
+            ),
+            *("--output", tmp_path / "cs"),
         )
         of_lightrag = re.findall(r"^\| LightRAG \| (\w+) \| (\S+) ", text, re.M)
         assert [name for name, _ in of_lightrag][:4] == ["comprehensiveness", "diversity", "empowerment", "overall"]
@@ -263,6 +275,28 @@ def test_questions_of_the_classes_are_made_by_the_model(module_db: Database, ben
     calls = {step: int(count) for step, count in re.findall(r"^\| ([\w: ]+) \| (\d+) \|", text, re.M)}
     # A description, two documents, one request for two questions on the whole; users, tasks, questions.
     assert calls["questions"] == 1 + 2 + 1 + 3
+
+
+@pytest.mark.slow
+def test_the_afternoon_of_the_manual_costs_what_its_steps_do(
+    module_db: Database, graphrag_bench: Path, benchmark_qed: Path, ultradomain: Path
+) -> None:
+    page = (PROJECT / "docs/evaluation.md").read_text("utf-8").partition("## An afternoon with a key")[2]
+    (options,) = re.findall(r'^with="(.*)"$', page, re.M)
+    commands = re.findall(r"^python -m bench (\w+) \$with (.*)$", page, re.M)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\| \d .*", page, re.M)]
+    assert len(commands) == 3
+    for number, (name, rest) in enumerate(commands, 1):
+        data = ultradomain if "--set cs" in rest else {"graphrag_bench": graphrag_bench}.get(name, benchmark_qed)
+        # Nothing is sent to where the page says.
+        text = bench(module_db, name, "--data", data, *options.split(), *rest.split())
+        printed = re.findall(r"^\| ([^|]+) \| [\d,]+ \| [\d,]+ \| [\d,]+ \| \d+\.\d\d \|$", text, re.M)
+        steps = {
+            step: [float(cell.replace(",", "")) for cell in cells] for at, step, *cells in rows if at == str(number)
+        }
+        assert printed == [*steps]
+        total = steps.pop("all")
+        assert total == [pytest.approx(sum(column), abs=0.05) for column in zip(*steps.values(), strict=True)]
 
 
 def test_a_model_is_not_asked_without_being_told_to(module_db: Database, benchmark_qed: Path) -> None:

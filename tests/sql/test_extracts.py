@@ -425,9 +425,7 @@ def test_an_answer_of_notes_that_does_not_hold_gives_way_to_sentences_of_what_th
     scripted = {"map": noted, "primer": step, "follow_up": step, "relevant_passages": '{"relevant": [1]}'}
     endpoint.reply(lambda messages: scripted.get(themes.task(messages), "I do not know."))
     options = {"level": 0} if mode != "lazy" else {}
-    answer, citations, usage, context = ask(
-        module_db, "Who fought the Kraken?", corpus, mode=mode, options=options
-    )
+    answer, citations, usage, context = ask(module_db, "Who fought the Kraken?", corpus, mode=mode, options=options)
     assert usage["answer"] == "extracts"
     assert context["points"]
     check_extracts(answer, citations, context)

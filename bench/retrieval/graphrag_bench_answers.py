@@ -94,6 +94,8 @@ def use(rag: GraphRAG, judge: Judge) -> None:
         connection.execute(
             "SELECT graphrag.set_provider(%s, 'openai', %s, api_key_env => %s)", [PROVIDER, judge.base_url, key]
         )
+        # Else what an earlier rehearsal was told costs nothing now.
+        connection.execute("DELETE FROM graphrag.llm_cache WHERE model = %s", [MODEL])
     rag.alter_corpus(llm={"provider": PROVIDER, "model": judge.model})
 
 

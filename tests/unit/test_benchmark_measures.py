@@ -136,7 +136,9 @@ def test_a_rehearsal_answers_by_schema_by_example_and_in_words() -> None:
 
 
 def test_what_is_rehearsed_cites_what_is_shown_and_tells_passages_apart() -> None:
-    passages = "You judge which of several passages help.\n<p>\n[1] One.\n\n[2] Two.\n\n[3] Three.\n</p>\nQuestion: who?"
+    passages = (
+        "You judge which of several passages help.\n<p>\n[1] One.\n\n[2] Two.\n\n[3] Three.\n</p>\nQuestion: who?"
+    )
     asked = {"messages": [{"role": "user", "content": passages}]}
     assert json.loads(Rehearsal()(asked)) == {"relevant": [1, 3], "irrelevant": [2]}
     answer = Rehearsal()({"messages": [{"role": "user", "content": "[7] Ann founded Acme.\nQuestion: who?"}]})

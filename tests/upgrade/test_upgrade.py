@@ -43,6 +43,8 @@ Left: only after the upgrade. Right: only fresh. Both: it differs.
 # weighs more, names are found by their words, and relationships are scored by their own sentences.
 _SINCE_0_3 = {"hybrid", "local", "global", "mix", "graph_local"}
 RANKED_ANEW = {"0.1.0": _SINCE_0_3, "0.2.0": _SINCE_0_3}
+# What these indexed, 0.3.0 indexes otherwise.
+INDEXED_ANEW = {"0.1.0", "0.2.0"}
 
 
 # What a role, or PUBLIC ("-"), has in our schemas.
@@ -168,7 +170,10 @@ def test_health_says_which_corpora_an_earlier_version_indexed(upgraded: Upgraded
         upgraded.db,
         "SELECT severity, subject, hint FROM graphrag.health() WHERE detail LIKE '%%an earlier version indexed%%' ORDER BY 2",
     )
-    assert indexed and [(severity, subject) for severity, subject, _ in warnings] == [
+    assert indexed
+    if upgraded.version not in INDEXED_ANEW:
+        indexed = []
+    assert [(severity, subject) for severity, subject, _ in warnings] == [
         ("warning", f'corpus "{corpus}"') for (corpus,) in indexed
     ]
     assert all(f"graphrag.reindex('{corpus}')" in hint for (corpus,), (*_, hint) in zip(indexed, warnings, strict=True))
@@ -226,7 +231,7 @@ def test_workers_go_on_where_the_released_version_stopped(upgraded: Upgraded) ->
 @pytest.mark.slow
 def test_an_update_that_is_killed_leaves_the_version_before_it_whole(cluster: Callable[..., Cluster]) -> None:
     server = cluster()
-    restore_released(server, "killed", RELEASED[-1])
+    restore_released(server, "killed", "0.2.0")
     with server.connect("killed") as db:
         before, rows_before = catalog(db), contents(db)
     # Tables that the script changes early, in the middle and late: it is killed while it waits for them.
@@ -303,10 +308,9 @@ def test_every_released_version_has_a_way_and_a_dump_to_test_it(shared_cluster: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", SERVED)
-def test_a_dump_of_a_version_before_that_is_restored_as_it_is_is_named(shared_cluster: Cluster, version: str) -> None:
+def test_a_dump_of_0_2_0_that_is_restored_as_it_is_is_named(shared_cluster: Cluster) -> None:
     url = shared_cluster.create_database("as_it_is", "template0")
-    script = gzip.decompress((HERE / f"corpus-{version}.sql.gz").read_bytes()).decode()
+    script = gzip.decompress((HERE / "corpus-0.2.0.sql.gz").read_bytes()).decode()
     shared_cluster.runtime.run("psql", "-X", "-q", "-o", "/dev/null", "-d", url, stdin=script)
     with psycopg.connect(url, autocommit=True) as restored:
         health = "SELECT detail FROM graphrag.health() WHERE subject = 'corpus \"default\"' AND severity = 'error'"

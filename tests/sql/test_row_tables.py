@@ -97,6 +97,21 @@ def test_values_are_shown_as_the_table_has_them(db: Database) -> None:
     assert sums == [("10000000000000000000000000.5000",), ("12345678901234567.8900",)]
 
 
+def test_numbers_that_the_graph_has_no_place_for_are_texts_there(db: Database) -> None:
+    db.execute(
+        "CREATE SCHEMA shop; CREATE TABLE shop.parcels (id int PRIMARY KEY, name text UNIQUE, code numeric, sizes numeric[], kg int);"
+        "INSERT INTO shop.parcels VALUES (1, 'Alpha parcel', 12345678901234567890, ARRAY[1, 1e400], 3)"
+    )
+    own_by_owner(db, "SCHEMA shop", "TABLE shop.parcels")
+    call = (
+        "attach_entities('shop.parcels', 'default', '{id}', 'name', type => 'parcel', attributes => '{code,sizes,kg}')"
+    )
+    db.execute(f"SELECT graphrag.{call}".encode())
+    index(db)
+    assert db.execute("SELECT source_key, status FROM graphrag.documents").fetchall() == [("parcels/1", "indexed")]
+    assert db.execute("SELECT * FROM graphrag.check()").fetchall() == []
+
+
 def test_a_key_that_is_the_name_stands_in_a_table_once(db: Database) -> None:
     db.execute(
         "CREATE SCHEMA shop; CREATE TABLE shop.settings (name text PRIMARY KEY, unit text);"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pg_graphrag.ground.numeric import Flags, Ids, Scores, distinct, int64s, np, packed, union, within
+from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Ranking, leveled_sums
 from pg_graphrag.search.retrievers.dense import ids_literal
@@ -22,31 +23,39 @@ ANSWER = 0.7
 REACH = 3
 # Of a conversation with more turns each scores by itself: all would be read for a few.
 MAX_TURNS = 1000
-# The turns of the conversations that some chunks are of. A conversation is looked up by the index of metadata, and no more of it
-# is read than counts.
-_TURNS = """
-WITH told AS MATERIALIZED (
-    SELECT DISTINCT d.metadata -> {field} AS name
-      FROM graphrag.chunks c
-     CROSS JOIN LATERAL (SELECT d.metadata FROM graphrag.documents d WHERE d.id = c.document_id OFFSET 0) d
-     WHERE c.id = ANY ({chunks}) AND d.metadata ->> {field} IS NOT NULL
-), turns AS MATERIALIZED (
-    SELECT pg_catalog.dense_rank() OVER (ORDER BY t.name) AS conversation, d.id, d.valid_from, d.source_key,
-           pg_catalog.count(*) OVER (PARTITION BY t.name) AS size
-      FROM told t
-     CROSS JOIN LATERAL (
-            SELECT d.id, d.valid_from, d.source_key FROM graphrag.documents d
-             WHERE d.corpus_id = {corpus} AND d.metadata @> pg_catalog.jsonb_build_object({field}, t.name)
-               AND d.metadata -> {field} = t.name {visible}
-             LIMIT {most} + 1) d
-)
-SELECT {columns} FROM turns t JOIN graphrag.chunks c ON c.document_id = t.id WHERE t.size <= {most}
+# Of a corpus with at most so many chunks all turns are read: to look up some conversations takes longer.
+FEW_CHUNKS = 5000
+_ALL_TURNS = """
+SELECT d.metadata -> {field} AS name, d.id, d.valid_from, d.source_key
+  FROM graphrag.documents d
+ WHERE d.corpus_id = {corpus} AND d.metadata ->> {field} IS NOT NULL {visible}
+"""
+# Of the conversations that some chunks are of, each by the index of metadata, and no more of it than counts.
+_SOME_TURNS = """
+SELECT t.name, d.id, d.valid_from, d.source_key
+  FROM (SELECT DISTINCT o.metadata -> {field} AS name
+          FROM graphrag.chunks c
+         CROSS JOIN LATERAL (SELECT d.metadata FROM graphrag.documents d WHERE d.id = c.document_id OFFSET 0) o
+         WHERE c.id = ANY ({chunks}) AND o.metadata ->> {field} IS NOT NULL) t
+ CROSS JOIN LATERAL (
+        SELECT d.id, d.valid_from, d.source_key FROM graphrag.documents d
+         WHERE d.corpus_id = {corpus} AND d.metadata @> pg_catalog.jsonb_build_object({field}, t.name)
+           AND d.metadata -> {field} = t.name {visible}
+         LIMIT {most} + 1) d
+"""
+_IN_ORDER = """
+SELECT {columns}
+  FROM (SELECT s.id, s.valid_from, s.source_key, pg_catalog.dense_rank() OVER (ORDER BY s.name) AS conversation,
+               pg_catalog.count(*) OVER (PARTITION BY s.name) AS size
+          FROM ({turns}) s) t
+  JOIN graphrag.chunks c ON c.document_id = t.id
+ WHERE t.size <= {most}
 """
 _COLUMNS = packed(
     't.conversation, t.valid_from, t.source_key COLLATE "C", c.ordinal',
     chunks="c.id",
     conversations="t.conversation",
-    asking="(pg_catalog.translate(c.content, '？؟', '??') LIKE '%?%')::int",
+    asking="(c.content ~ '[?？؟]')::int",
 )
 
 
@@ -61,8 +70,9 @@ def with_turns(query: Query, rankings: Sequence[Ranking]) -> list[Ranking]:
 
 
 class _Turns:
-    """Chunks in the order in which they were said, one conversation after the other, (n,): `before`, what each has of the score of
-    the one before, `after`, of the next one's, (n,).
+    """Chunks in the order in which they were said, one conversation after the other, (n,).
+
+    `before`, `after`: the part that each has of the score of the one before and after it, (n,).
     """
 
     def __init__(self, chunks: Ids, conversations: Ids, asking: Flags) -> None:
@@ -123,14 +133,9 @@ def _turns(query: Query, chunks: Ids) -> _Turns:
     elif query.visible is not None:
         visible = f"AND d.id = ANY ({ids_literal(query.visible)})"
     field = query.db.value("SELECT pg_catalog.quote_literal($1)", ["text"], [query.corpus.options.conversation])
-    row = query.db.literal_query(
-        _TURNS.format(
-            field=f"{field}::text",
-            chunks=ids_literal(chunks),
-            corpus=query.corpus.id,
-            visible=visible,
-            most=MAX_TURNS,
-            columns=_COLUMNS,
-        )
-    )[0]
+    are_few = graph_of(query).chunk_count() <= FEW_CHUNKS
+    turns = (_ALL_TURNS if are_few else _SOME_TURNS).format(
+        field=f"{field}::text", chunks=ids_literal(chunks), corpus=query.corpus.id, visible=visible, most=MAX_TURNS
+    )
+    row = query.db.literal_query(_IN_ORDER.format(columns=_COLUMNS, turns=turns, most=MAX_TURNS))[0]
     return _Turns(int64s(row["chunks"]), int64s(row["conversations"]), int64s(row["asking"]) > 0)

@@ -43,7 +43,7 @@ Left: only after the upgrade. Right: only fresh. Both: it differs.
 # weighs more, names are found by their words, and relationships are scored by their own sentences.
 _SINCE_0_3 = {"hybrid", "local", "global", "mix", "graph_local"}
 RANKED_ANEW = {"0.1.0": _SINCE_0_3, "0.2.0": _SINCE_0_3}
-# What these indexed, 0.3.0 indexes otherwise. Its update takes in their graphs; later ones leave them to repair() after a restore.
+# What these indexed, 0.3.0 indexes otherwise. Its update takes in their graphs; later ones leave them to repair().
 BEFORE_0_3 = {"0.1.0", "0.2.0"}
 
 

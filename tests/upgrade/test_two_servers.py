@@ -316,7 +316,8 @@ def test_an_update_under_workers_of_both_packages_loses_nothing_and_ends_as_a_fr
         for worker in workers:
             worker.end()
         # Those that had loaded the released package reconnect; no document is blamed.
-        assert {state for worker in workers for state in worker.states} <= {"58P01", "42883"}
+        # Who reads a view that the update replaces may be ended by a deadlock, and tries again.
+        assert {state for worker in workers for state in worker.states} <= {"58P01", "42883", "40P01"}
         assert rows(db, "SELECT * FROM graphrag.failed_jobs") == []
         assert rows(db, "SELECT corpus, status, count(*) FROM graphrag.documents GROUP BY 1, 2 ORDER BY 1") == [
             ("default", "indexed", len(NOTES) + len(TEXTS) - 1),

@@ -308,7 +308,7 @@ def answers(results: Page) -> Question:
         "Does it answer without a model?",
         [
             Panel("Questions whose answer stands in what is shown, all its words", panel),
-            Panel("Questions of facts, GraphRAG-Bench: ROUGE-L of what is answered, others as published", likeness),
+            Panel("GraphRAG-Bench, facts: ROUGE-L of answers, others as published", likeness),
         ],
         "",
         [

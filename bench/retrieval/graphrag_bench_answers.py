@@ -25,7 +25,6 @@ REQUIREMENTS = (
     "json5==0.12.1",
     "json-repair==0.54.2",
 )
-PROVIDER = "bench"
 _STATEMENTS = ["One thing is said.", "Another thing is said.", "A third thing is said."]
 _ATTRIBUTED = [{"statement": text, "reason": "It is said.", "attributed": 1} for text in _STATEMENTS]
 # What its prompts ask for, most of it by examples.
@@ -90,11 +89,15 @@ def answer_rows(rag: GraphRAG, questions: Sequence[Question], mode: str, budget:
 def use(rag: GraphRAG, judge: Judge) -> None:
     """Have the corpus ask this endpoint for answers."""
     key = None if judge.model == MODEL else judge.api_key_env
+    # Of this corpus: another run may ask another model.
+    provider = f"bench {rag.corpus}"
     with rag._connection() as connection:
         connection.execute(
-            "SELECT graphrag.set_provider(%s, 'openai', %s, api_key_env => %s)", [PROVIDER, judge.base_url, key]
+            "SELECT graphrag.set_provider(%s, 'openai', %s, api_key_env => %s)", [provider, judge.base_url, key]
         )
-    rag.alter_corpus(llm={"provider": PROVIDER, "model": judge.model})
+        # Else what an earlier rehearsal was told costs nothing now.
+        connection.execute("DELETE FROM graphrag.llm_cache WHERE model = %s", [MODEL])
+    rag.alter_corpus(llm={"provider": provider, "model": judge.model})
 
 
 def scored(benchmark: Path, judge: Judge, rows: Sequence[dict[str, Any]]) -> list[dict[str, float | None]]:

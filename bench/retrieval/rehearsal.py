@@ -22,9 +22,19 @@ _ANSWER, _TEXT = 250, 20
 # Items of a list that has no least length of its own.
 _ITEMS = 3
 _COUNT = re.compile(r"\b(?:exactly|Write|Name) (\d+)\b")
+_PASSAGE = re.compile(r"^\[(\d+)\]", re.M)
 _CITED = re.compile(r"\[\d+\]")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 Rules = Mapping[str, Callable[[str], str]]
+
+
+def _halves(prompt: str) -> str:
+    """Call every second passage of a prompt relevant: by the schema alone all would be both."""
+    numbers = sorted({int(number) for number in _PASSAGE.findall(prompt)})
+    return json.dumps({"relevant": numbers[::2], "irrelevant": numbers[1::2]})
+
+
+_RULES: Rules = {"You judge which of several passages": _halves}
 
 
 class Rehearsal:
@@ -37,7 +47,7 @@ class Rehearsal:
     """
 
     def __init__(self, rules: Rules | None = None) -> None:
-        self._rules = rules or {}
+        self._rules = {**_RULES, **(rules or {})}
         self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
 

@@ -109,7 +109,7 @@ def ultradomain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def benchmark_qed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a set in the form of BenchmarkQED's AP_news."""
+    """A folder with sets in the form of BenchmarkQED's AP_news and podcast."""
     folder = tmp_path_factory.mktemp("benchmark-qed")
     base = folder / "datasets/AP_news"
     (base / "raw_data").mkdir(parents=True)
@@ -120,6 +120,13 @@ def benchmark_qed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind in ("data_local", "data_global", "activity_local", "activity_global"):
         texts = [f"{text} ({kind})" for text, *_ in QUESTIONS[:2]]
         (base / f"generated_questions_v1/{kind}_questions_text.json").write_text(json.dumps(texts))
+    base = folder / "datasets/podcast"
+    (base / "raw_data").mkdir(parents=True)
+    (base / "generated_questions_v2").mkdir()
+    (base / "raw_data/1.json").write_text(json.dumps({"episode": "One", "text": "\n".join(TEXTS)}))
+    for kind in ("data_local", "data_linked"):
+        asked = [{"question_text": f"{QUESTIONS[0][0]} ({kind})"}]
+        (base / f"generated_questions_v2/{kind}_questions.json").write_text(json.dumps(asked))
     return folder
 
 
@@ -186,7 +193,7 @@ def test_a_novels_questions_are_asked_of_that_novel_alone(module_db: Database, g
 def test_a_real_model_answers_all_three_and_another_judges(
     module_db: Database, graphrag_bench: Path, benchmark_qed: Path, ultradomain: Path, model: Endpoint, tmp_path: Path
 ) -> None:
-    with RealModel(slots=2, reply=60) as answering:
+    with RealModel(slots=2, reply=30) as answering:
         models = ("--model", "SmolLM2", "--base-url", answering.url, "--judge", "scripted", "--judge-url", model.url)
         text = bench(
             module_db,
@@ -202,7 +209,7 @@ def test_a_real_model_answers_all_three_and_another_judges(
         pairs = ("--baseline", "hybrid", "--trials", "1", "--same", "1", *models, "--yes")
         text = bench(
             module_db,
-            *("benchmark_qed", "--data", benchmark_qed, "--questions", "1", "--conditions", "hybrid", "local", *pairs),
+            *("benchmark_qed", "--set", "podcast", "--data", benchmark_qed, "--conditions", "hybrid", "local", *pairs),
             *("--output", tmp_path / "qed"),
         )
         assert "Answers: SmolLM2; judge: scripted" in text
@@ -230,13 +237,17 @@ def test_a_real_model_answers_all_three_and_another_judges(
 
 @pytest.mark.slow
 def test_an_estimate_asks_the_named_model_nothing(module_db: Database, benchmark_qed: Path, model: Endpoint) -> None:
-    text = bench(
-        module_db,
+    command = (
         *("benchmark_qed", "--data", benchmark_qed, "--questions", "1", "--conditions", "lazy", "hybrid"),
         *("--trials", "1", "--same", "1", "--model", "costly", "--base-url", model.url),
         *("--estimate", "--prices", "1", "10"),
     )
+    text = bench(module_db, *command)
     assert model.count("chat") == 0
+    # What was asked before costs as much again.
+    assert re.findall(r"^\| [\w: ]+ \| [\d,]+ \|", bench(module_db, *command), re.M) == re.findall(
+        r"^\| [\w: ]+ \| [\d,]+ \|", text, re.M
+    )
     calls = {step: int(count) for step, count in re.findall(r"^\| ([\w: ]+) \| (\d+) \|", text, re.M)}
     # Four classes of one question: each is judged once in each order, and one answer beside itself.
     assert calls["judge"] == 4 * 2 + 1

@@ -135,6 +135,16 @@ def test_a_rehearsal_answers_by_schema_by_example_and_in_words() -> None:
     assert rehearsal.take()["calls"] == 0
 
 
+def test_what_is_rehearsed_cites_what_is_shown_and_tells_passages_apart() -> None:
+    passages = (
+        "You judge which of several passages help.\n<p>\n[1] One.\n\n[2] Two.\n\n[3] Three.\n</p>\nQuestion: who?"
+    )
+    asked = {"messages": [{"role": "user", "content": passages}]}
+    assert json.loads(Rehearsal()(asked)) == {"relevant": [1, 3], "irrelevant": [2]}
+    answer = Rehearsal()({"messages": [{"role": "user", "content": "[7] Ann founded Acme.\nQuestion: who?"}]})
+    assert answer.endswith(" [7].")
+
+
 def test_a_judge_is_rehearsed_in_the_form_that_verdicts_have() -> None:
     form = "{" + ", ".join(f'"{name}": {{"reason": "…", "winner": 0}}' for name in CRITERIA) + "}"
     reply = json.loads(Rehearsal()({"messages": [{"role": "user", "content": f"Compare.\n{form}"}]}))

@@ -6,11 +6,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from pg_graphrag import GraphRAG
 from psycopg.types.json import Jsonb
 
 from tests.runtime.cluster import Database
 from tests.security.readers import acting_as, readers
 from tests.sql.ingest import Connection, corpus_id, rows, searched_corpus, work
+from tests.sql.two_hosts import close
 
 TURNS = (
     ("Ann: I am back from the office, it rains.", "monday"),
@@ -144,3 +146,19 @@ def test_the_field_can_be_changed_and_taken_back_without_reindexing(module_db: D
         module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [corpus, json.dumps({"conversation": field})])
         assert rows(module_db, "SELECT FROM graphrag.jobs WHERE corpus_id = %s", corpus_id(module_db, corpus)) == []
         assert (found(module_db, corpus) == before) == (field is None)
+
+
+def test_a_second_host_finds_the_same(module_db: Database, plain: str) -> None:
+    answers = []
+    for url in (module_db.url, plain):
+        with GraphRAG(url, "turns of both hosts") as rag:
+            rag.create_corpus(cypher=False, communities=False, conversation="session")
+            rag.insert(
+                {"source_key": str(number), "content": text, "metadata": {"session": session}}
+                for number, (text, session) in enumerate(TURNS, 1)
+            )
+            rag.process_jobs()
+            answers.append([(row.source_key, row.score, row.explain["windows"]) for row in rag.search(QUESTION)])
+    without_ids = [[(key, score, {**why, "window_id": 0}) for key, score, why in answer] for answer in answers]
+    assert len(without_ids[0]) > 3
+    assert close(*without_ids)

@@ -31,17 +31,17 @@ SELECT d.metadata -> {field} AS name, d.id, d.valid_from, d.source_key
  WHERE d.corpus_id = {corpus} AND d.metadata ->> {field} IS NOT NULL {visible}
 """
 # Of the conversations that some chunks are of, each by the index of metadata, and no more of it than counts.
-_SOME_TURNS = """
+_SOME_TURNS = f"""
 SELECT t.name, d.id, d.valid_from, d.source_key
-  FROM (SELECT DISTINCT o.metadata -> {field} AS name
+  FROM (SELECT DISTINCT o.metadata -> {{field}} AS name
           FROM graphrag.chunks c
          CROSS JOIN LATERAL (SELECT d.metadata FROM graphrag.documents d WHERE d.id = c.document_id OFFSET 0) o
-         WHERE c.id = ANY ({chunks}) AND o.metadata ->> {field} IS NOT NULL) t
+         WHERE c.id = ANY ({{chunks}}) AND o.metadata ->> {{field}} IS NOT NULL) t
  CROSS JOIN LATERAL (
         SELECT d.id, d.valid_from, d.source_key FROM graphrag.documents d
-         WHERE d.corpus_id = {corpus} AND d.metadata @> pg_catalog.jsonb_build_object({field}, t.name)
-           AND d.metadata -> {field} = t.name {visible}
-         LIMIT {most} + 1) d
+         WHERE d.corpus_id = {{corpus}} AND d.metadata @> pg_catalog.jsonb_build_object({{field}}, t.name)
+           AND d.metadata -> {{field}} = t.name {{visible}}
+         LIMIT {MAX_TURNS + 1}) d
 """
 _IN_ORDER = """
 SELECT {columns}
@@ -135,7 +135,7 @@ def _turns(query: Query, chunks: Ids) -> _Turns:
     field = query.db.value("SELECT pg_catalog.quote_literal($1)", ["text"], [query.corpus.options.conversation])
     are_few = graph_of(query).chunk_count() <= FEW_CHUNKS
     turns = (_ALL_TURNS if are_few else _SOME_TURNS).format(
-        field=f"{field}::text", chunks=ids_literal(chunks), corpus=query.corpus.id, visible=visible, most=MAX_TURNS
+        field=f"{field}::text", chunks=ids_literal(chunks), corpus=query.corpus.id, visible=visible
     )
     row = query.db.literal_query(_IN_ORDER.format(columns=_COLUMNS, turns=turns, most=MAX_TURNS))[0]
     return _Turns(int64s(row["chunks"]), int64s(row["conversations"]), int64s(row["asking"]) > 0)

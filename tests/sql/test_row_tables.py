@@ -77,8 +77,8 @@ def test_attributes_that_are_called_as_columns_of_tables_stay_apart(db: Database
 
 def test_values_are_shown_as_the_table_has_them(db: Database) -> None:
     db.execute(
-        "CREATE SCHEMA shop; CREATE TABLE shop.accounts"
-        " (id int PRIMARY KEY, name text, sum numeric(30, 4), open bool, rates numeric[]);"
+        "CREATE SCHEMA shop;"
+        " CREATE TABLE shop.accounts (id int PRIMARY KEY, name text, sum numeric(30, 4), open bool, rates numeric[]);"
         "INSERT INTO shop.accounts VALUES (1, 'Weber savings', 12345678901234567.89, true, '{1.10}'),"
         " (2, 'Noll savings', 10::numeric ^ 25 + .5, NULL, NULL)"
     )
@@ -100,11 +100,14 @@ def test_values_are_shown_as_the_table_has_them(db: Database) -> None:
 
 def test_numbers_that_the_graph_has_no_place_for_are_texts_there(db: Database) -> None:
     db.execute(
-        "CREATE SCHEMA shop; CREATE TABLE shop.parcels (id int PRIMARY KEY, name text UNIQUE, code numeric, sizes numeric[]);"
-        "INSERT INTO shop.parcels VALUES (1, 'Alpha parcel', 12345678901234567890, ARRAY[1, 1e400])"
+        "CREATE SCHEMA shop;"
+        " CREATE TABLE shop.parcels (id int PRIMARY KEY, name text UNIQUE, code numeric, sizes numeric[], kg int);"
+        "INSERT INTO shop.parcels VALUES (1, 'Alpha parcel', 12345678901234567890, ARRAY[1, 1e400], 3)"
     )
     own_by_owner(db, "SCHEMA shop", "TABLE shop.parcels")
-    call = "attach_entities('shop.parcels', 'default', '{id}', 'name', type => 'parcel', attributes => '{code,sizes}')"
+    call = (
+        "attach_entities('shop.parcels', 'default', '{id}', 'name', type => 'parcel', attributes => '{code,sizes,kg}')"
+    )
     db.execute(f"SELECT graphrag.{call}".encode())
     index(db)
     assert db.execute("SELECT source_key, status FROM graphrag.documents").fetchall() == [("parcels/1", "indexed")]

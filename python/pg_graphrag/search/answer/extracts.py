@@ -81,7 +81,8 @@ def _of_chunks(query: Query, context: dict[str, Any]) -> Iterator[Sentence]:
     by_chunk = passages.windows_of(query, [chunk["chunk_id"] for chunk in chunks], asks=False)
     for place, chunk in enumerate(chunks):
         number, shown = chunk["reference"], chunk["content"]
-        theme = chunk["explain"].get("graph_global", {}).get("report") or ""
+        # What notes were made of has no score to explain.
+        theme = chunk.get("explain", {}).get("graph_global", {}).get("report") or ""
         whole = {
             "chunk_id": chunk["chunk_id"],
             "content": shown,

@@ -178,6 +178,7 @@ class Options:
     cypher: bool = True
     query_log: bool = False
     notify: bool = False
+    conversation: str | None = None
     full_names: bool = True
     retention: Retention = field(default_factory=Retention)
 
@@ -255,6 +256,9 @@ def parse(options: dict[str, Any]) -> Options:
     for name in ("claims", "cypher", "full_names", "notify", "query_log"):
         if not isinstance(getattr(parsed, name), bool):
             raise _bad_option(name, getattr(parsed, name), "true or false")
+    field_name = parsed.conversation
+    if field_name is not None and not (isinstance(field_name, str) and 0 < len(field_name) <= 200):
+        raise _bad_option("conversation", field_name, "the name of a field of the metadata, or null")
     seconds = parsed.answer_timeout
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= MAX_ANSWER_SECONDS:
         raise _bad_option("answer_timeout", seconds, f"seconds, above 0 and at most {MAX_ANSWER_SECONDS}")

@@ -150,6 +150,12 @@ def test_local_and_global_find_what_is_too_weak_for_an_entity(module_db: Databas
     assert {key for key, _ in visible} == {"first", "second"}
 
 
+def test_local_finds_near_the_question_what_is_too_weak_and_not_named_as_it_stands(module_db: Database) -> None:
+    corpus = filled(module_db, None, {"weak": "It was a hopeful promise.", "met": "Charles Babbage met Ada Lovelace."})
+    sql = "SELECT source_key FROM graphrag.search('Which promise gave hope to Ada Lovelace?', %s, mode => 'local')"
+    assert {key for (key,) in rows(module_db, sql, corpus)} == {"met", "weak"}
+
+
 def test_a_session_that_caches_nothing_walks_over_weak_concepts_too(module_db: Database) -> None:
     corpus = filled(module_db, None, WEAK | FILLER)
     cached = found(module_db, corpus)

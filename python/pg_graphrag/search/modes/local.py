@@ -18,9 +18,9 @@ MODE = Mode(
     place=30,
     does="""Entities that the query names (or nearly, or by words of their names), their relationships, and the chunks that
     mention them. For questions about particular things.""",
-    details="""Chunks count, too, whose names are not in the graph: too weak for entities, or left out by the model.
-    Where the question names a title, names lead on as in `hybrid`. With `"extractor": "llm"`, entities count whose
-    description by the model is near the query.""",
+    details="""Chunks count, too, whose names are not in the graph: too weak for entities, or left out by the model. Such a
+    name counts where the question has it, or it stands in what is nearest to the question. Where the question names a title,
+    names lead on as in `hybrid`. With `"extractor": "llm"`, entities count whose description by the model is near the query.""",
     source="LightRAG, arXiv 2410.05779",
     function="LightRAG local: entities that the query names, their relationships, and the chunks that mention them",
     options=("profile", "bm25_idf", "graph_top_k"),

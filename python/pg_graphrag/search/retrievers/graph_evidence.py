@@ -265,15 +265,28 @@ def global_evidence(query: Query) -> Evidence:
 
 # A concept in more chunks does not tell where to look.
 MAX_CHUNKS_EACH = 200
+# Windows (without dense retrieval: chunks) nearest to the query of which `local` takes the concepts, and what one counts beside a
+# concept that the query names.
+NEAREST, OF_NEAREST = 20, 0.4
 
 
 @timed("concepts")
 def concepts_of_names(query: Query, entities: Mapping[int, float]) -> dict[int, float]:
-    """Return {concept: score} of what the query names, and of the names of `entities` and their scores; best first."""
+    """Return {concept: score} of what the query names, and of the names of `entities` and their scores; best first.
+
+    Where there are such, what stands nearest to the query counts besides: of concepts digests are known, so one that the query
+    does not name as it stands is found by its place alone.
+    """
     if (graph := _concepts(query, entities)) is None:
         return {}
     named = np.fromiter(graph.named(query.phrase_keys), np.int64)
-    return _best_first(graph, (named, np.ones(len(named))), _called(query, graph, entities))
+    if not len(named) and not entities:
+        return {}
+    concepts, scores = _nearest(query, graph, NEAREST)
+    near = _best_first(
+        graph, (concepts, OF_NEAREST * scores / (scores.max(initial=0.0) or 1.0)), limit=query.options.graph_top_k
+    )
+    return _best_first(graph, (named, np.ones(len(named))), _called(query, graph, entities), _arrays(near))
 
 
 @timed("concepts")
@@ -282,13 +295,17 @@ def concepts_of_theme(query: Query, text: str, entities: Mapping[int, float]) ->
     if (graph := _concepts(query, entities)) is None:
         return {}
     limit = query.options.graph_top_k
-    themed = query.themed(text) if text != query.text else query
-    nearest = dense.windows(themed, limit) if themed.dense_works else bm25(themed, limit)
+    near = _nearest(query.themed(text) if text != query.text else query, graph, limit)
+    # At most as many as the relationships that are looked at have ends.
+    return _best_first(graph, near, _called(query, graph, entities), limit=2 * limit)
+
+
+def _nearest(query: Query, graph: ConceptGraph, limit: int) -> tuple[Ids, Scores]:
+    """Return (concepts in the chunks that are nearest to a query, the chunks' scores), (n,) each."""
+    nearest = dense.windows(query, limit) if query.dense_works else bm25(query, limit)
     ids, scores = nearest.ids[:limit], nearest.scores[:limit]
     concepts, chunks, *_ = graph.edges_of_chunks(ids, MAX_CHUNKS_EACH)
-    near = concepts, scores[places_of(chunks, ids)]
-    # At most as many as the relationships that are looked at have ends.
-    return _best_first(graph, near, _called(query, graph, entities), 2 * limit)
+    return concepts, scores[places_of(chunks, ids)]
 
 
 def concept_weights(query: Query, concepts: Mapping[int, float]) -> tuple[Ids, Scores]:
@@ -296,8 +313,8 @@ def concept_weights(query: Query, concepts: Mapping[int, float]) -> tuple[Ids, S
     graph = concept_graph(query) if concepts else None
     if graph is None:
         return np.empty(0, np.int64), np.empty(0)
-    items = np.fromiter(concepts, np.int64, len(concepts))
-    decays = np.fromiter(concepts.values(), float, len(items)) * (1 - np.arange(len(items)) / (len(items) + 1))
+    items, scores = _arrays(concepts)
+    decays = scores * (1 - np.arange(len(items)) / (len(items) + 1))
     mentioned, chunks, *_ = graph.edges_of_entities(items, MAX_CHUNKS_EACH)
     ids, inverse = np.unique(chunks, return_inverse=True)
     return ids, sums(inverse, decays[places_of(mentioned, items)], len(ids))
@@ -318,16 +335,18 @@ def _called(query: Query, graph: ConceptGraph, entities: Mapping[int, float]) ->
     keys = graph_of(query).keys(list(entities))
     concepts = graph.of_keys([keys[entity] for entity in entities if entity in keys])
     called = {concepts[keys[entity]]: score for entity, score in entities.items() if keys.get(entity) in concepts}
-    return np.fromiter(called, np.int64, len(called)), np.fromiter(called.values(), float, len(called))
+    return _arrays(called)
 
 
-def _best_first(
-    graph: ConceptGraph, one: tuple[Ids, Scores], other: tuple[Ids, Scores], limit: int | None = None
-) -> dict[int, float]:
+def _arrays(scored: Mapping[int, float]) -> tuple[Ids, Scores]:
+    return np.fromiter(scored, np.int64, len(scored)), np.fromiter(scored.values(), float, len(scored))
+
+
+def _best_first(graph: ConceptGraph, *parts: tuple[Ids, Scores], limit: int | None = None) -> dict[int, float]:
     """Return the best score of each concept, 0 or more, best first; of equal ones that in fewer chunks. At most `limit`."""
-    concepts, inverse = np.unique(np.concatenate([one[0], other[0]]), return_inverse=True)
+    concepts, inverse = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
     best = np.zeros(len(concepts))
-    np.maximum.at(best, inverse, np.concatenate([one[1], other[1]]))
+    np.maximum.at(best, inverse, np.concatenate([part[1] for part in parts]))
     order = np.lexsort((concepts, graph.df[concepts], -best))[:limit]
     return dict(zip(concepts[order].tolist(), best[order].tolist(), strict=True))
 

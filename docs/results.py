@@ -289,19 +289,35 @@ def answers(results: Page) -> Question:
         for row, title in sets.items()
         for column, label in (("in the first 3", "first three sentences"), ("in all", "all sentences shown"))
     ]
+    published = ("vectors and GPT-4o-mini", "LightRAG and GPT-4o-mini", "HippoRAG 2 and GPT-4o-mini")
+    likeness = []
+    for name in ("Medical", "Novel"):
+        row = f"{name}, facts"
+        likeness.append(
+            Bar(f"{name}: our first sentence, no model", results.cell(extracts, row, "ROUGE-L"), is_own=True)
+        )
+        likeness += [
+            Bar(f"{name}: {label}", results.cell(extracts, row, "published", part))
+            for part, label in enumerate(published)
+        ]
     other = ("lihua (130)", "of other documents")
     refused = [results.cell(extracts, other, column) for column in ("answerable refused", "unanswerable refused")]
     never = results.cell(extracts, ("lihua (130)", "LiHua's Null"), "unanswerable refused")
     return Question(
         "answers",
         "Does it answer without a model?",
-        [Panel("Questions whose answer stands in what is shown, all its words", panel)],
+        [
+            Panel("Questions whose answer stands in what is shown, all its words", panel),
+            Panel("GraphRAG-Bench, facts: ROUGE-L of answers, others as published", likeness),
+        ],
         "",
         [
             "Answers are sentences of the documents, with citations: nothing is invented, and nothing is put in other words.",
             f"Of questions that only other documents answer {refused[1]} are refused, of answerable ones {refused[0]}"
             " (LiHua-World).",
             f"Lost: of questions about what was never said, in the chats' own words, {never} are refused.",
+            f"Lost: of the words of gold answers to creative tasks {results.cell(extracts, 'Medical, creative', 'all')} are among"
+            " the sentences: those are texts to be written, which takes a model.",
             "Lost: where an answer takes two documents, on sets that nothing was chosen by, about half of the answers are not"
             " among the sentences.",
         ],

@@ -12,7 +12,7 @@
 #
 # It reads sql/ as it is written there: a statement begins at the beginning of a line, and no line of a body looks like one.
 
-function begins() { return /^(CREATE|ALTER|DROP|COMMENT|GRANT|REVOKE|SELECT|DO)[ \t]/ }
+function begins() { return /^(CREATE|ALTER|DROP|COMMENT|GRANT|REVOKE|SELECT|INSERT|DO)[ \t]/ }
 function is_of_a_trigger(statement) { return statement ~ /^ALTER TABLE [^ ]+ (ENABLE|DISABLE) .*TRIGGER / }
 function is_replaced() { return /^(CREATE (FUNCTION|PROCEDURE|VIEW|TRIGGER)|DO \$new\$)/ }
 

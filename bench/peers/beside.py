@@ -88,6 +88,8 @@ POST_GRAPH_REQUIREMENTS = (
 DIMENSIONS = 384
 CONCURRENCY = 8
 DEPTHS = (2, 5, 10)
+# Fields of a request whose reply comes whole.
+WHOLE = {"stream": None, "stream_options": None}
 # Rows that each system is asked for.
 TOP_K = 20
 
@@ -144,11 +146,12 @@ class Run:
         return Found(report["answers"], report["cpu"], chat, embeddings)
 
 
-def ours(workers: int, *, communities: bool = True) -> Callable[[Run], Result]:
+def ours(workers: int, *, communities: bool = True, streams: bool = True) -> Callable[[Run], Result]:
     """Return the run of this extension: ingestion by so many workers, and with one and communities the search in three modes.
 
     The sessions of workers have loaded what they need before, as the processes of peers have when their time begins. Without
-    communities and their reports it makes what LightRAG and pg-raggraph make, which have none.
+    communities and their reports it makes what LightRAG and pg-raggraph make, which have none. Without streams replies come
+    whole, as other systems ask for them.
     """
 
     def measured(run: Run) -> Result:
@@ -157,7 +160,7 @@ def ours(workers: int, *, communities: bool = True) -> Callable[[Run], Result]:
             connection.execute("CREATE EXTENSION pg_graphrag CASCADE")
             connection.execute(
                 "SELECT graphrag.set_provider('bench', 'openai', %s, options => %s)",
-                [run.endpoint.url, Jsonb({"concurrency": CONCURRENCY})],
+                [run.endpoint.url, Jsonb({"concurrency": CONCURRENCY, "chat_request": {} if streams else WHOLE})],
             )
             options = {
                 "extractor": "llm",
@@ -194,10 +197,11 @@ def ours(workers: int, *, communities: bool = True) -> Callable[[Run], Result]:
             disk = size_of(connection) - empty
             system = (
                 f"pg_graphrag, {workers} worker{'s' if workers > 1 else ''}{'' if communities else ', no communities'}"
+                f"{'' if streams else ', whole replies'}"
             )
             result = Result(system, seconds, cpu, len(run.documents) - indexed, chat, embeddings, disk)
             task = run.task(server=server)
-            for mode in ("hybrid", "mix", "naive") if workers == 1 and communities else ():
+            for mode in ("hybrid", "mix", "naive") if workers == 1 and communities and streams else ():
 
                 async def find(question: str, low: list[str], high: list[str], mode: str = mode) -> list[str]:
                     return search(connection, mode, question, low, high)
@@ -358,6 +362,7 @@ SYSTEMS: dict[str, Callable[[Run], Result]] = {
     "pg_graphrag-two-workers": ours(2),
     "pg_graphrag-no-communities": ours(1, communities=False),
     "pg_graphrag-two-workers-no-communities": ours(2, communities=False),
+    "pg_graphrag-whole-replies": ours(1, streams=False),
     "lightrag-tables": light_rag("tables", "PostgreSQL, PGTableGraphStorage"),
     "lightrag-age": light_rag("postgresql", "PostgreSQL, AGE"),
     "lightrag-files": light_rag("files", "files"),

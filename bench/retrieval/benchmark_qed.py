@@ -1,17 +1,20 @@
 """BenchmarkQED: answers of lazy, local, global, drift and hybrid to AutoQ's classes of questions, compared as AutoE does.
 
-    python -m bench benchmark_qed --model NAME --base-url URL (--estimate | --yes) [--set AP_news | podcast] [--official]
+    python -m bench benchmark_qed --model NAME --base-url URL (--estimate | --yes) [--set AP_news | podcast | cs] [--official]
 
 Documents and questions are those of microsoft/benchmark-qed, fetched at one commit (`--data` names a clone of it): AP_news has
 1,397 articles on health and 50 questions of each of the classes data_local, data_global, activity_local, activity_global; podcast
-has 70 transcripts and questions data_local and data_linked. `--make N` has the model make N of each class from the documents
-instead (pg_graphrag.beside.judging.generate). The index is made without a model.
+has 70 transcripts and questions data_local and data_linked. cs is UltraDomain's set of computer science, as OpenSPG/KAG has it:
+ten textbooks and 100 questions with answers that LightRAG gave, which are a condition more. `--make N` has the model make N of
+each class from the documents instead (pg_graphrag.beside.judging.generate). The index is made without a model.
 
-Every condition answers the same questions (`--questions` of each class). The two answers of a comparison are cut to the length of
-the shorter one, at the end of a sentence: judges prefer what is longer. First the judge compares answers of the baseline with
-themselves (A/A); what it prefers there is a place. Then each other condition with the baseline, in both orders, `--trials` times:
-the judge, win rates, intervals and tests are those of `pg-graphrag judge`. `--official` writes the cut answers in the form of the
-package benchmark-qed, and has its own `autoe pairwise-scores` judge them, too, in a venv of its own.
+Every condition answers the same questions (`--questions` of each class); `--answers FILE …` has those of other systems, JSON
+Lines with id and answer, as `--output` keeps ours. The two answers of a comparison are cut to the length of the shorter one, at
+the end of a sentence: judges prefer what is longer. First the judge compares answers of the baseline with themselves (A/A);
+what it prefers there is a place. Then each other condition with the baseline, in both orders, `--trials` times: the judge, win
+rates, intervals and tests are those of `pg-graphrag judge`. `--criteria lightrag`, the default of cs, has LightRAG's four:
+comprehensiveness, diversity, empowerment and overall. `--official` writes the cut answers in the form of the package
+benchmark-qed, and has its own `autoe pairwise-scores` judge them, too, in a venv of its own.
 
 `--estimate` rehearses all of it with a model that answers by form, and says what it would cost at `--prices`; `--yes` asks the
 model. The server asks it for answers, so the key must be in its environment, too. Answers are kept in `--output`, and replies of
@@ -28,25 +31,34 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pg_graphrag import GraphRAG
 from pg_graphrag.beside.judging.client_model import Model
 from pg_graphrag.beside.judging.generate import SAMPLE, Passage, activities, describe, global_questions, local_questions
-from pg_graphrag.beside.judging.judge_pairs import Answered, Verdict, compare, same_answers
+from pg_graphrag.beside.judging.judge_pairs import CRITERIA, LIGHTRAG, Answered, Verdict, compare, same_answers
 from pg_graphrag.beside.judging.verdicts import SIGNIFICANT, comparisons, place_bias
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 from bench.data.corpora import made_once, spread
 from bench.data.fetched import Repository, fetched
 from bench.peers.peers import peer_python
-from bench.retrieval.graphrag_bench_answers import Judge, use
+from bench.retrieval.graphrag_bench_answers import Judge, judges, use
 from bench.retrieval.rehearsal import MODEL, Rehearsal, add_model, check_model, cost_table, rehearsed
 
 URL = "https://github.com/microsoft/benchmark-qed"
 COMMIT = "e0ae8a11e6c18e77ce4a24aba9297c2158ad2ccb"
+# UltraDomain's set of computer science, which KAG's repository has.
+ULTRADOMAIN, FOLDER = "cs", "kag/examples/csqa"
+KAG = Repository(
+    "https://github.com/OpenSPG/KAG",
+    "e1012d39e41900bb9b0d0b01fbd1a2fdd409ee37",
+    (f"{FOLDER}/builder/data", f"{FOLDER}/solver/data"),
+)
+LIGHTRAGS = "LightRAG"
+CRITERIA_OF = {"all": tuple(CRITERIA), "lightrag": LIGHTRAG}
 # Classes, and the folder of the questions, by set.
 SETS = {
     "AP_news": (("data_local", "data_global", "activity_local", "activity_global"), "generated_questions_v1"),
@@ -73,13 +85,18 @@ class Question:
 
 def repository(name: str) -> Repository:
     """Return what is needed of a set."""
+    if name == ULTRADOMAIN:
+        return KAG
     parts = ("raw_data", SETS[name][1])
     return Repository(URL, COMMIT, tuple(f"datasets/{name}/{part}" for part in parts))
 
 
 def documents(folder: Path) -> list[dict[str, str]]:
-    """Return the documents of a set: articles with their headlines, or episodes."""
+    """Return the documents of a set: articles with their headlines, episodes, or books."""
     texts = []
+    for file in sorted((folder / "builder/data").glob("*.md")):
+        title = file.stem.replace("_", " ").capitalize()
+        texts.append({"source_key": file.stem, "title": title, "content": file.read_text(encoding="utf-8")})
     for file in sorted((folder / "raw_data").rglob("*.json")):
         row = json.loads(file.read_text(encoding="utf-8-sig"))
         title, body = row.get("headline") or row.get("episode"), row.get("body_nitf") or row.get("text") or ""
@@ -92,6 +109,9 @@ def documents(folder: Path) -> list[dict[str, str]]:
 
 def published(folder: Path, name: str, count: int) -> list[Question]:
     """Return so many questions of each class of a set, evenly spread."""
+    if name == ULTRADOMAIN:
+        rows = json.loads((folder / "solver/data/questions.json").read_text(encoding="utf-8"))
+        return spread([Question(row["_id"], row["input"], name) for row in rows], count)
     kinds, part = SETS[name]
     questions = []
     for kind in kinds:
@@ -122,6 +142,18 @@ def made(model: Model, texts: Sequence[dict[str, str]], count: int) -> list[Ques
         for kind, rows in by_kind.items()
         for number, row in enumerate(rows, 1)
     ]
+
+
+def others(given: argparse.Namespace, folder: Path) -> dict[str, dict[str, str]]:
+    """Return {system: {id: answer}} of other systems: those that a set brings, and those of files."""
+    result = {}
+    if given.set == ULTRADOMAIN and not given.make:
+        rows = json.loads((folder / "solver/data/csqa_lightrag_answers.json").read_text(encoding="utf-8"))
+        result[LIGHTRAGS] = {row["_id"]: row["lightrag_answer"] for row in rows}
+    for file in given.answers:
+        lines = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        result[file.stem] = {row["id"]: row["answer"] for row in lines}
+    return result
 
 
 def answers(rag: GraphRAG, questions: Sequence[Question], condition: str, file: Path | None = None) -> dict[str, str]:
@@ -167,19 +199,18 @@ class Pair:
 def pairs(
     questions: Sequence[Question], by_condition: dict[str, dict[str, str]], baseline: str, tokens: Tokenizer
 ) -> list[Pair]:
-    """Return each other condition beside the baseline."""
+    """Return each other condition beside the baseline, on the questions that it answered."""
     result = []
-    for other in by_condition:
+    for other, answered in by_condition.items():
         if other != baseline:
+            asked = [question for question in questions if question.id in answered]
+            if not asked:
+                raise SystemExit(f"{other} answers none of the questions; they are known by their ids")
             cut = [
-                cut_to_equal(by_condition[baseline][question.id], by_condition[other][question.id], tokens)
-                for question in questions
+                cut_to_equal(by_condition[baseline][question.id], answered[question.id], tokens) for question in asked
             ]
             sides = [
-                [
-                    Answered(question.id, question.text, both[side])
-                    for question, both in zip(questions, cut, strict=True)
-                ]
+                [Answered(question.id, question.text, both[side]) for question, both in zip(asked, cut, strict=True)]
                 for side in (0, 1)
             ]
             result.append(Pair(other, *sides))
@@ -187,12 +218,16 @@ def pairs(
 
 
 def judged(
-    model: Model, compared: Sequence[Pair], baseline: str, same: int, trials: int
+    model: Model, compared: Sequence[Pair], given: argparse.Namespace
 ) -> tuple[list[Verdict], dict[str, list[Verdict]]]:
     """Return the verdicts of the A/A run, and those of each comparison."""
-    alike = same_answers(model, spread(compared[0].baseline_answers, same), baseline, trials)
+    criteria = CRITERIA_OF[given.criteria]
+    same = spread(compared[0].baseline_answers, given.same)
+    alike = same_answers(model, same, given.baseline, given.trials, criteria)
     verdicts = {
-        pair.other: compare(model, pair.other_answers, pair.baseline_answers, (pair.other, baseline), trials)
+        pair.other: compare(
+            model, pair.other_answers, pair.baseline_answers, (pair.other, given.baseline), given.trials, criteria
+        )
         for pair in compared
     }
     return alike, verdicts
@@ -281,6 +316,7 @@ def rehearse(
     rehearsal: Rehearsal,
     url: str,
     asked: Callable[[Model], list[Question]],
+    of_others: Mapping[str, dict[str, str]],
     folder: Path,
 ) -> dict[str, Counter[str]]:
     """Return calls and tokens of each step."""
@@ -293,8 +329,8 @@ def rehearse(
     for condition in given.conditions:
         by_condition[condition] = answers(rag, questions, condition)
         counts[f"answers: {condition}"] = rehearsal.take()
-    compared = pairs(questions, by_condition, given.baseline, tokenizer(TOKENS))
-    judged(model, compared, given.baseline, given.same, given.trials)
+    compared = pairs(questions, by_condition | of_others, given.baseline, tokenizer(TOKENS))
+    judged(model, compared, given)
     counts["judge"] = rehearsal.take()
     if given.official:
         official(judge, compared, questions, given.baseline, given.trials, folder)
@@ -302,31 +338,40 @@ def rehearse(
     return counts
 
 
-def estimated(given: argparse.Namespace, rag: GraphRAG, asked: Callable[[Model], list[Question]]) -> Iterator[str]:
+def estimated(
+    given: argparse.Namespace,
+    rag: GraphRAG,
+    asked: Callable[[Model], list[Question]],
+    of_others: Mapping[str, dict[str, str]],
+) -> Iterator[str]:
     """Rehearse the run, and say what it would cost."""
     with rehearsed() as (rehearsal, url), tempfile.TemporaryDirectory() as folder:
-        yield from cost_table(rehearse(given, rag, rehearsal, url, asked, Path(folder)), given.prices)
+        yield from cost_table(rehearse(given, rag, rehearsal, url, asked, of_others, Path(folder)), given.prices)
 
 
-def run(given: argparse.Namespace, rag: GraphRAG, asked: Callable[[Model], list[Question]]) -> Iterator[str]:
+def run(
+    given: argparse.Namespace,
+    rag: GraphRAG,
+    asked: Callable[[Model], list[Question]],
+    of_others: Mapping[str, dict[str, str]],
+) -> Iterator[str]:
     """Ask the model, and say what its verdicts come to."""
     given.output.mkdir(parents=True, exist_ok=True)
-    key = os.environ.get(given.api_key_env)
-    judge = Judge(given.model, given.base_url, given.api_key_env if key else "", key or "none", MODEL)
-    model = Model(given.model, given.base_url, given.api_key_env, memory=given.output / "replies.jsonl")
+    answerer, judge = judges(given)
+    model = Model(judge.model, judge.base_url, judge.api_key_env, memory=given.output / "replies.jsonl")
     questions = asked(model)
-    use(rag, judge)
+    use(rag, answerer)
     by_condition = {
         condition: answers(rag, questions, condition, given.output / f"{condition}.jsonl")
         for condition in given.conditions
-    }
+    } | dict(of_others)
     tokens = tokenizer(TOKENS)
     yield "Tokens of an answer, mean, before the cut\n"
     for condition, texts in by_condition.items():
         yield f"- {condition}: {statistics.mean(map(tokens.count, texts.values())):.0f}"
     compared = pairs(questions, by_condition, given.baseline, tokens)
-    alike, verdicts = judged(model, compared, given.baseline, given.same, given.trials)
-    yield f"\nJudge: {given.model}; {model.usage}; {model.usage.unusable} verdicts are missing\n"
+    alike, verdicts = judged(model, compared, given)
+    yield f"\nAnswers: {answerer.model}; judge: {judge.model}; {model.usage}; {model.usage.unusable} verdicts are missing\n"
     yield from verdict_tables(alike, verdicts, questions, given.baseline)
     if given.official:
         yield f"\n{REQUIREMENTS[0]}, autoe pairwise-scores\n"
@@ -337,12 +382,14 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--url", required=True)
     arguments.add_argument("--data", type=Path, help="a clone of the benchmark's repository (default: fetched)")
-    arguments.add_argument("--set", choices=tuple(SETS), default="AP_news")
+    arguments.add_argument("--set", choices=(*SETS, ULTRADOMAIN), default="AP_news")
     arguments.add_argument("--documents", type=int, default=0, help="index so many, evenly spread; 0: all (0)")
     arguments.add_argument("--questions", type=int, default=25, help="of each published class (25)")
     arguments.add_argument("--make", type=int, metavar="N", help="have N questions of each class made instead")
     arguments.add_argument("--conditions", nargs="+", choices=tuple(CONDITIONS), default=list(CONDITIONS))
     arguments.add_argument("--baseline", choices=tuple(CONDITIONS), default="lazy")
+    arguments.add_argument("--answers", type=Path, nargs="+", default=[], metavar="FILE", help="of other systems")
+    arguments.add_argument("--criteria", choices=tuple(CRITERIA_OF), help="of the judge (lightrag for cs, else all)")
     arguments.add_argument("--trials", type=int, default=2, help="of each pair in each order (2)")
     arguments.add_argument("--same", type=int, default=25, help="answers that the judge sees beside themselves (25)")
     arguments.add_argument("--official", action="store_true", help="benchmark-qed's own AutoE as well")
@@ -353,7 +400,9 @@ def main() -> None:
         arguments.error("it needs a model: --model NAME --base-url URL, and --estimate or --yes")
     if given.baseline not in given.conditions:
         given.conditions.insert(0, given.baseline)
-    folder = fetched(repository(given.set), given.data) / "datasets" / given.set
+    given.criteria = given.criteria or ("lightrag" if given.set == ULTRADOMAIN else "all")
+    source = repository(given.set)
+    folder = fetched(source, given.data) / (FOLDER if given.set == ULTRADOMAIN else f"datasets/{given.set}")
     texts = documents(folder)
     texts = spread(texts, given.documents) if given.documents else texts
 
@@ -362,8 +411,10 @@ def main() -> None:
 
     stem = f"bench-qed-{given.set.lower().replace('_', '-')}-"
     with GraphRAG(given.url, made_once(given.url, stem, texts, [], {"tokenizer": TOKENS})) as rag:
-        print(f"BenchmarkQED, commit {COMMIT[:12]}, {given.set}: {len(texts)} documents, no model in the index\n")
-        for line in estimated(given, rag, asked) if given.estimate else run(given, rag, asked):
+        name = source.url.rpartition("/")[2]
+        print(f"{name}, commit {source.commit[:12]}, {given.set}: {len(texts)} documents, no model in the index\n")
+        of_others = others(given, folder)
+        for line in (estimated if given.estimate else run)(given, rag, asked, of_others):
             print(line, flush=True)
 
 

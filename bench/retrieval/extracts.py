@@ -61,14 +61,15 @@ def share(answers: Sequence[str], text: str) -> float:
     return max(len(wanted & has) / max(len(wanted), 1) for wanted in map(words, answers))
 
 
-def answered(rag: GraphRAG, asked: Sequence[str]) -> list[list[str] | None]:
-    """Return the extracts of each question; None where it is refused."""
+def answered(rag: GraphRAG, asked: Sequence[str], documents_of: dict[str, str] | None = None) -> list[list[str] | None]:
+    """Return the extracts of each question, of documents that a filter passes; None where it is refused."""
 
     def ask(question: str) -> list[str] | None:
-        answer = rag.ask(question).answer
+        answer = rag.ask(question, filter=documents_of).answer
         return None if answer == _NOT_FOUND else re.findall(r"(?m)^- (.*) \[\d+\]$", answer)
 
-    return remembered(["extracts", rag.corpus, list(asked)], lambda: [ask(question) for question in asked])
+    what = ["extracts", rag.corpus, list(asked), *([documents_of] if documents_of else [])]
+    return remembered(what, lambda: [ask(question) for question in asked])
 
 
 def contexts(

@@ -1,11 +1,14 @@
-"""GraphRAG-Bench (Medical): how much of the gold answers and of the gold evidence the contexts hold, beside LightRAG's.
+"""GraphRAG-Bench: how much of the gold answers and of the gold evidence the contexts hold, beside LightRAG's.
 
-    python -m bench graphrag_bench [--questions 400] [--modes NAME …] [--budgets 2000 4000 8000] [--no-lightrag]
+    python -m bench graphrag_bench [--set Medical | Novel] [--questions 400] [--modes NAME …] [--budgets 2000 4000 8000]
+                                   [--no-lightrag]
+    python -m bench graphrag_bench --extracts [--set …] [--questions 400]
     python -m bench graphrag_bench --model NAME --base-url URL (--estimate | --yes)
 
-The set (arXiv 2506.05690, MIT) is fetched from its repository at one commit; `--data` names a clone of it. Its text, one of a
-megabyte, is cut at its line ends into documents, and indexed without a model, with the tokenizer o200k_base. `--questions` are
-spread evenly over the four classes, and within each; 0 asks all 2,062.
+The set (arXiv 2506.05690, MIT) is fetched from its repository at one commit; `--data` names a clone of it. Its texts, one of a
+megabyte (Medical) or twenty novels, are cut at their line ends into documents, and indexed without a model, with the
+tokenizer o200k_base. Each question of Novel is asked of its novel alone, by a filter. `--questions` are spread evenly over the
+four classes, and within each; 0 asks all 2,062 or 2,010.
 
 LightRAG gets the same chunks, the entities and relationships that our index has in each of them, their descriptions being the
 sentences that name them, the same vectors, the same keywords and tokenizer: what differs is how a context is made of them. Its
@@ -16,20 +19,24 @@ that the context has; of the evidence's; and of each statement of the evidence, 
 context have, at the best place (words scattered over a long context support nothing). All are bounds on what an answer could
 use, not answers.
 
+`--extracts` asks for answers without a model, which are sentences of the documents: their shares of the answer's words and of the
+evidence, and the F1 of tokens and ROUGE-L of the first sentences with the gold answer (without the stems of the benchmark's
+own ROUGE-L).
+
 With `--model`, `--answers` questions of each class are answered in `--modes` with `--budget` tokens, and judged by the
 benchmark's own code. `--estimate` rehearses the run with a model that answers by form, and says what it would cost at `--prices`;
-`--yes` asks the model. The server asks it for answers, so the key must be in its environment, too. Answers and scores are
-written to `--output`.
+`--yes` asks the model; `--judge` names another for the metrics. The server asks for answers, so the key must be in its
+environment, too. Answers and scores are written to `--output`.
 """
 
 import argparse
 import inspect
 import json
-import os
 import re
 import statistics
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,7 +53,18 @@ from bench.data.fetched import Repository, fetched
 from bench.peers.beside import minilm
 from bench.peers.lightrag import CONCURRENCY, DIMENSIONS, LIGHTRAG, REQUIREMENTS
 from bench.peers.peers import HALVES, peer_python, peer_step
-from bench.retrieval.graphrag_bench_answers import RULES, Judge, answered, metrics_table, rehearse, scored, use
+from bench.retrieval.crossvalidate import said
+from bench.retrieval.extracts import FIRST, answered
+from bench.retrieval.graphrag_bench_answers import (
+    RULES,
+    Judge,
+    answer_rows,
+    judges,
+    metrics_table,
+    rehearse,
+    scored,
+    use,
+)
 from bench.retrieval.graphrag_bench_question import Question
 from bench.retrieval.methods import SENTENCE, words
 from bench.retrieval.picture import dots
@@ -54,11 +72,9 @@ from bench.retrieval.rehearsal import MODEL, add_model, check_model, cost_table,
 from tests.endpoint import Endpoint
 from tests.endpoint.recorded import as_rows
 
-BENCHMARK = Repository(
-    "https://github.com/GraphRAG-Bench/GraphRAG-Benchmark",
-    "1efe54acef8940b7240bb61e3fa3a67dfcb1a017",
-    ("Datasets/Corpus/medical.json", "Datasets/Questions/medical_questions.json", "Evaluation"),
-)
+URL = "https://github.com/GraphRAG-Bench/GraphRAG-Benchmark"
+COMMIT = "1efe54acef8940b7240bb61e3fa3a67dfcb1a017"
+SETS = ("Medical", "Novel")
 CLASSES = ("Fact Retrieval", "Complex Reasoning", "Contextual Summarize", "Creative Generation")
 TOKENS = "o200k_base"
 MODES = (
@@ -85,22 +101,39 @@ RESERVE = 4000
 PATIENCE = "1800"
 # Of a sentence, as LightRAG's descriptions have it.
 _LONGEST_SENTENCE = 400
+_TOKEN = re.compile(r"\w+")
 _STATEMENTS = re.compile(r"\s*;\s+")
 
 
-def read_set(folder: Path) -> tuple[list[dict[str, str]], list[Question]]:
+def repository(name: str) -> Repository:
+    """Return what is needed of a set."""
+    files = f"Datasets/Corpus/{name.lower()}.json", f"Datasets/Questions/{name.lower()}_questions.json"
+    return Repository(URL, COMMIT, (*files, "Evaluation"))
+
+
+def read_set(folder: Path, name: str) -> tuple[list[dict[str, Any]], list[Question]]:
     """Return the documents, and the questions; evidence is a list, or one text with semicolons, as the version has it."""
-    corpus = json.loads((folder / BENCHMARK.paths[0]).read_text(encoding="utf-8"))
-    whole = corpus[0] if isinstance(corpus, list) else corpus
-    lines = (line.strip() for line in whole["context"].split("\n"))
-    texts = [{"source_key": f"{number:02}", "content": line} for number, line in enumerate(lines, 1) if line]
-    rows = json.loads((folder / BENCHMARK.paths[1]).read_text(encoding="utf-8"))
+    of_texts, of_questions, _ = repository(name).paths
+    corpus = json.loads((folder / of_texts).read_text(encoding="utf-8"))
+    texts = []
+    for whole in corpus if isinstance(corpus, list) else [corpus]:
+        # Where there are several texts, each question is about one of them.
+        origin = {"metadata": {"source": whole["corpus_name"]}} if name == "Novel" else {}
+        key = f"{whole['corpus_name']}/" if origin else ""
+        lines = (line.strip() for line in whole["context"].split("\n"))
+        texts += [
+            {"source_key": f"{key}{number:02}", "content": line, **origin}
+            for number, line in enumerate(lines, 1)
+            if line
+        ]
+    rows = json.loads((folder / of_questions).read_text(encoding="utf-8"))
     questions = []
     for row in rows:
         said = row.get("evidence") or []
         statements = _STATEMENTS.split(said) if isinstance(said, str) else said
         evidence = tuple(statement for statement in statements if words(statement))
-        questions.append(Question(row["id"], row["question"], row["answer"], evidence, row["question_type"]))
+        source = row["source"] if name == "Novel" else None
+        questions.append(Question(row["id"], row["question"], row["answer"], evidence, row["question_type"], source))
     return texts, questions
 
 
@@ -145,7 +178,7 @@ def ours(rag: GraphRAG, questions: Sequence[Question], modes: Sequence[str], bud
     def contexts(mode: str, budget: int) -> list[list[float]]:
         rows = []
         for question in questions:
-            context = rag.context(question.text, mode=mode, max_tokens=budget)["prompt"]
+            context = rag.context(question.text, mode=mode, max_tokens=budget, filter=question.filter)["prompt"]
             rows.append([*shares(context, question), tokens.count(context)])
         return rows
 
@@ -343,6 +376,8 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--url", required=True)
     arguments.add_argument("--data", type=Path, help="a clone of the benchmark's repository (default: fetched)")
+    arguments.add_argument("--set", choices=SETS, default=SETS[0])
+    arguments.add_argument("--extracts", action="store_true", help="answers without a model, by their words")
     arguments.add_argument("--questions", type=int, default=400, help="0: all (default: 400)")
     arguments.add_argument("--modes", nargs="+", default=MODES, metavar="MODE")
     arguments.add_argument("--budgets", nargs="+", type=int, default=BUDGETS, metavar="TOKENS")
@@ -356,12 +391,19 @@ def main() -> None:
     arguments.add_argument("--budget", type=int, default=8000, help="tokens of the context of an answer (8000)")
     given = arguments.parse_args()
     check_model(arguments, given)
-    folder = fetched(BENCHMARK, given.data)
-    texts, questions = read_set(folder)
-    corpus = made_once(given.url, "bench-graphrag-bench-", texts, [], {"tokenizer": TOKENS})
+    if given.set == "Novel" and not given.no_lightrag and not given.model and not given.extracts:
+        arguments.error("LightRAG has no filter, so no index of one novel: say --no-lightrag")
+    folder = fetched(repository(given.set), given.data)
+    texts, questions = read_set(folder, given.set)
+    corpus = made_once(given.url, f"bench-graphrag-bench-{given.set.lower()}-", texts, [], {"tokenizer": TOKENS})
     with GraphRAG(given.url, corpus) as rag:
-        print(f"GraphRAG-Bench Medical, commit {BENCHMARK.commit[:12]}, {len(texts)} documents, no model in the index")
-        lines = answers_run(given, rag, folder, questions) if given.model else contexts_run(given, rag, questions)
+        print(f"GraphRAG-Bench {given.set}, commit {COMMIT[:12]}, {len(texts)} documents, no model in the index")
+        if given.model:
+            lines = answers_run(given, rag, folder, questions)
+        else:
+            # An earlier run may have left it a model.
+            rag.alter_corpus(llm=None)
+            lines = extracts_run(given, rag, questions) if given.extracts else contexts_run(given, rag, questions)
         print("\n".join(lines))
 
 
@@ -377,6 +419,56 @@ def contexts_run(given: argparse.Namespace, rag: GraphRAG, questions: Sequence[Q
     yield from tables(measured, asked, given.budgets)
 
 
+def extracts_run(given: argparse.Namespace, rag: GraphRAG, questions: Sequence[Question]) -> Iterator[str]:
+    """Measure answers that are sentences of the documents."""
+    asked = drawn(questions, given.questions)
+    rows = []
+    for question, extracts in zip(asked, sentences(rag, asked), strict=True):
+        first = " ".join(extracts[:FIRST])
+        likeness = (*overlap("".join(extracts[:1]), question.answer), *overlap(first, question.answer))
+        whole = shares("\n".join(extracts), question)
+        rows.append([shares(first, question)[0], *whole, *likeness, not extracts, len(extracts)])
+    values = np.array(rows, dtype=float)
+    yield f"{len(asked)} of {len(questions)} questions\n"
+    yield (
+        f"| class (questions) | answer's words in the first {FIRST} [95 %] | in all | evidence's in all | in one place"
+        f" | F1, ROUGE-L of the first | of the first {FIRST} | refused | sentences |"
+    )
+    yield "|---" * 9 + "|"
+    for kind in ("all", *CLASSES):
+        chosen = values[[kind in ("all", question.kind) for question in asked]]
+        means = np.nanmean(chosen, axis=0)
+        cells = [said(chosen[:, 0]), *(f"{mean:.3f}" for mean in means[1:4])]
+        cells += [f"{means[4]:.3f}, {means[5]:.3f}", f"{means[6]:.3f}, {means[7]:.3f}"]
+        yield f"| {kind} ({len(chosen)}) | {' | '.join(cells)} | {means[8]:.3f} | {means[9]:.1f} |"
+
+
+def sentences(rag: GraphRAG, questions: Sequence[Question]) -> list[list[str]]:
+    """Return the sentences that answer each question, none where it is refused."""
+    by_filter: dict[str | None, list[Question]] = {}
+    for question in questions:
+        by_filter.setdefault(question.source, []).append(question)
+    found = {}
+    for source, of_source in by_filter.items():
+        extracts = answered(rag, [question.text for question in of_source], of_source[0].filter)
+        print(f"{source or 'all'}: {len(of_source)} questions", file=sys.stderr, flush=True)
+        found |= {question.id: each or [] for question, each in zip(of_source, extracts, strict=True)}
+    return [found[question.id] for question in questions]
+
+
+def overlap(answer: str, gold: str) -> tuple[float, float]:
+    """Return the F1 of the tokens that two texts share, and of their longest common subsequence (ROUGE-L, no stems)."""
+    said_tokens, wanted = (_TOKEN.findall(text.casefold()) for text in (answer, gold))
+    common = sum((Counter(said_tokens) & Counter(wanted)).values())
+    longest = [0] * (len(wanted) + 1)
+    for token in said_tokens:
+        before = longest[:]
+        for place, other in enumerate(wanted, 1):
+            longest[place] = before[place - 1] + 1 if token == other else max(before[place], longest[place - 1])
+    length = len(said_tokens) + len(wanted) or 1
+    return 2 * common / length, 2 * longest[-1] / length
+
+
 def answers_run(given: argparse.Namespace, rag: GraphRAG, folder: Path, questions: Sequence[Question]) -> Iterator[str]:
     """Estimate what answers and their metrics cost, or have them made."""
     asked = drawn(questions, given.answers * len(CLASSES))
@@ -387,19 +479,18 @@ def answers_run(given: argparse.Namespace, rag: GraphRAG, folder: Path, question
             counts = rehearse(rag, folder, rehearsal, stand_in, asked, given.modes, given.budget)
         yield from cost_table(counts, given.prices)
         return
-    key = os.environ.get(given.api_key_env)
-    judge = Judge(given.model, given.base_url, given.api_key_env if key else "", key or "none", given.embedding_model)
-    use(rag, judge)
+    answerer, judge = judges(given, given.embedding_model)
+    use(rag, answerer)
     given.output.mkdir(parents=True, exist_ok=True)
     by_mode = {}
     for mode in given.modes:
-        rows = answered(rag, judge, asked, mode, given.budget)
+        rows = answer_rows(rag, asked, mode, given.budget)
         scores = scored(folder, judge, rows)
         by_mode[mode] = rows, scores
         lines = [row | {"metrics": of_row} for row, of_row in zip(rows, scores, strict=True)]
         (given.output / f"{mode}.json").write_text(json.dumps(lines, ensure_ascii=False, indent=1), encoding="utf-8")
         print(f"{mode}: {len(rows)} answers in {given.output}", file=sys.stderr, flush=True)
-    yield f"Answered and judged by {given.model}\n"
+    yield f"Answered by {answerer.model}, judged by {judge.model}\n"
     yield from metrics_table(by_mode)
 
 

@@ -1,6 +1,8 @@
 """GraphRAG-Bench with a model: answers by mode, judged by the benchmark's own code in a venv of its own."""
 
+import argparse
 import json
+import os
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,7 +25,6 @@ REQUIREMENTS = (
     "json5==0.12.1",
     "json-repair==0.54.2",
 )
-PROVIDER = "bench"
 _STATEMENTS = ["One thing is said.", "Another thing is said.", "A third thing is said."]
 _ATTRIBUTED = [{"statement": text, "reason": "It is said.", "attributed": 1} for text in _STATEMENTS]
 # What its prompts ask for, most of it by examples.
@@ -43,7 +44,7 @@ RULES: Rules = {
 
 @dataclass(frozen=True)
 class Judge:
-    """The endpoint that answers and judges."""
+    """A model at an endpoint, that answers or judges."""
 
     model: str
     base_url: str
@@ -53,17 +54,27 @@ class Judge:
     concurrency: int = 8
 
 
-def answered(
-    rag: GraphRAG, judge: Judge, questions: Sequence[Question], mode: str, budget: int
-) -> list[dict[str, Any]]:
+def judges(given: argparse.Namespace, embedding_model: str = MODEL) -> tuple[Judge, Judge]:
+    """Return what answers and what judges, by the options of add_model()."""
+    url, key = given.base_url, given.api_key_env
+    of_judge = (given.judge or given.model, given.judge_url or url, given.judge_key_env or key)
+    both = []
+    for name, base_url, key_env in ((given.model, url, key), of_judge):
+        if key_env and key_env not in os.environ:
+            raise SystemExit(f"there is no key in the environment variable {key_env}")
+        both.append(Judge(name, base_url, key_env, os.environ.get(key_env, "none"), embedding_model))
+    return both[0], both[1]
+
+
+def answer_rows(rag: GraphRAG, questions: Sequence[Question], mode: str, budget: int) -> list[dict[str, Any]]:
     """Return answers of a mode in the form of the benchmark's files."""
     rows = []
     for question in questions:
-        answer = rag.ask(question.text, mode=mode, max_tokens=budget)
+        answer = rag.ask(question.text, mode=mode, max_tokens=budget, filter=question.filter)
         rows.append(
             {
                 "id": question.id,
-                "source": "Medical",
+                "source": question.source or "Medical",
                 "question": question.text,
                 "question_type": question.kind,
                 "generated_answer": answer.answer,
@@ -78,11 +89,15 @@ def answered(
 def use(rag: GraphRAG, judge: Judge) -> None:
     """Have the corpus ask this endpoint for answers."""
     key = None if judge.model == MODEL else judge.api_key_env
+    # Of this corpus: another run may ask another model.
+    provider = f"bench {rag.corpus}"
     with rag._connection() as connection:
         connection.execute(
-            "SELECT graphrag.set_provider(%s, 'openai', %s, api_key_env => %s)", [PROVIDER, judge.base_url, key]
+            "SELECT graphrag.set_provider(%s, 'openai', %s, api_key_env => %s)", [provider, judge.base_url, key]
         )
-    rag.alter_corpus(llm={"provider": PROVIDER, "model": judge.model})
+        # Else what an earlier rehearsal was told costs nothing now.
+        connection.execute("DELETE FROM graphrag.llm_cache WHERE model = %s", [MODEL])
+    rag.alter_corpus(llm={"provider": provider, "model": judge.model})
 
 
 def scored(benchmark: Path, judge: Judge, rows: Sequence[dict[str, Any]]) -> list[dict[str, float | None]]:
@@ -115,7 +130,7 @@ def rehearse(
     use(rag, judge)
     counts = {}
     for mode in modes:
-        rows = answered(rag, judge, questions, mode, budget)
+        rows = answer_rows(rag, questions, mode, budget)
         counts[f"{mode}: answers"] = rehearsal.take()
         scored(benchmark, judge, rows)
         counts[f"{mode}: metrics"] = rehearsal.take()

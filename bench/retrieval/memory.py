@@ -5,7 +5,8 @@
 
 LoCoMo (fetched from its repository; `--data` names a clone): ten conversations of two people over months, each a corpus of its
 own. A turn is a document as docs/memory.md has it: "Caroline: …", with the caption of the picture that she shares; its speaker
-is metadata, the moment of its session `valid_from`. Asked are the 1,536 questions of the kinds 1 to 4 that name turns as
+and session are metadata, `valid_from` the moment of its session and a second for each turn before it; the corpus' option
+`conversation` names the session. Asked are the 1,536 questions of the kinds 1 to 4 that name turns as
 evidence; those of the fifth have no answer. Recall is the share of a question's turns among the first 5, 10 and 20.
 
 LongMemEval, where a file of it is at hand (longmemeval_s.json or longmemeval_oracle.json, MIT; no repository has it): each
@@ -18,7 +19,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,13 +75,13 @@ def _turns(conversation: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if not isinstance(turns, list):
             continue
         said_at = datetime.strptime(conversation[f"{name}_date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
-        for turn in turns:
+        for second, turn in enumerate(turns):
             caption = f" [{turn['blip_caption']}]" if "blip_caption" in turn else ""
             yield {
                 "source_key": turn["dia_id"],
                 "content": f"{turn['speaker']}: {turn['text']}{caption}",
-                "metadata": {"speaker": turn["speaker"]},
-                "valid_from": said_at.isoformat(),
+                "metadata": {"speaker": turn["speaker"], "session": name},
+                "valid_from": (said_at + timedelta(seconds=second)).isoformat(),
             }
 
 
@@ -107,7 +108,8 @@ def tables(url: str, title: str, memories: Iterator[Memory], modes: Sequence[str
     groups: list[tuple[str]] = []
     for memory in memories:
         asked = [{name: each[name] for name in ("question", "evidence")} for each in memory.asked]
-        with GraphRAG(url, made_once(url, f"bench-memory-{memory.name}-", memory.documents, [], {})) as rag:
+        options = {"conversation": "session"}
+        with GraphRAG(url, made_once(url, f"bench-memory-{memory.name}-", memory.documents, [], options)) as rag:
             for mode in modes:
                 by_mode[mode].append(scored(rag, asked, mode, DEPTHS))
         groups += [(each["kind"],) for each in memory.asked]

@@ -22,8 +22,19 @@ _ANSWER, _TEXT = 250, 20
 # Items of a list that has no least length of its own.
 _ITEMS = 3
 _COUNT = re.compile(r"\b(?:exactly|Write|Name) (\d+)\b")
+_PASSAGE = re.compile(r"^\[(\d+)\]", re.M)
+_CITED = re.compile(r"\[\d+\]")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 Rules = Mapping[str, Callable[[str], str]]
+
+
+def _halves(prompt: str) -> str:
+    """Call every second passage of a prompt relevant: by the schema alone all would be both."""
+    numbers = sorted({int(number) for number in _PASSAGE.findall(prompt)})
+    return json.dumps({"relevant": numbers[::2], "irrelevant": numbers[1::2]})
+
+
+_RULES: Rules = {"You judge which of several passages": _halves}
 
 
 class Rehearsal:
@@ -36,7 +47,7 @@ class Rehearsal:
     """
 
     def __init__(self, rules: Rules | None = None) -> None:
-        self._rules = rules or {}
+        self._rules = {**_RULES, **(rules or {})}
         self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
 
@@ -65,7 +76,7 @@ class Rehearsal:
             return json.dumps(_instance(schema, schema, prompt))
         if example := _last_object(prompt):
             return json.dumps(_like(example, prompt))
-        return f"{_words(prompt, _ANSWER)} [1]."
+        return f"{_words(prompt, _ANSWER)} {_citation(prompt)}."
 
 
 def _last_object(prompt: str) -> Any:
@@ -88,7 +99,7 @@ def _like(example: Any, prompt: str) -> Any:
         count = int(said.group(1)) if said else _ITEMS
         item = example[0] if example else "…"
         return [_numbered(_like(item, prompt), number) for number in range(count)]
-    return f"{_words(prompt, _TEXT)} [1]" if isinstance(example, str) else example
+    return f"{_words(prompt, _TEXT)} {_citation(prompt)}" if isinstance(example, str) else example
 
 
 def _instance(schema: Mapping[str, Any], root: Mapping[str, Any], prompt: str) -> Any:
@@ -110,8 +121,13 @@ def _instance(schema: Mapping[str, Any], root: Mapping[str, Any], prompt: str) -
         count = max(schema.get("minItems", 1), min(_ITEMS, schema.get("maxItems", _ITEMS)))
         return [_numbered(_instance(schema.get("items", {}), root, prompt), number) for number in range(count)]
     if kind == "string":
-        return f"{_words(prompt, _TEXT)} [1]"
+        return f"{_words(prompt, _TEXT)} {_citation(prompt)}"
     return {"boolean": True, "null": None}.get(kind, schema.get("minimum", 1))
+
+
+def _citation(prompt: str) -> str:
+    """Return a citation of what a prompt shows: an answer without one would be asked for again."""
+    return next(reversed(_CITED.findall(prompt)), "[1]")
 
 
 def _numbered(item: Any, number: int) -> Any:
@@ -153,6 +169,11 @@ def add_model(arguments: argparse.ArgumentParser) -> None:
     arguments.add_argument("--model", metavar="NAME", help="the model, as its endpoint calls it")
     arguments.add_argument("--base-url", metavar="URL", help="an OpenAI-compatible endpoint, with its /v1")
     arguments.add_argument("--api-key-env", default="", metavar="NAME", help="the environment variable of its key")
+    arguments.add_argument("--judge", metavar="NAME", help="the model that judges (default: --model)")
+    arguments.add_argument("--judge-url", metavar="URL", help="its endpoint (default: --base-url)")
+    arguments.add_argument(
+        "--judge-key-env", default="", metavar="NAME", help="the variable of its key (--api-key-env)"
+    )
     arguments.add_argument("--estimate", action="store_true", help="rehearse, and say what it would cost")
     arguments.add_argument("--prices", type=float, nargs=2, metavar=("IN", "OUT"), help="of a million tokens")
     arguments.add_argument("--yes", action="store_true", help="ask the model")

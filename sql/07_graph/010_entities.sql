@@ -125,3 +125,15 @@ BEGIN ATOMIC
                      GROUP BY (a.pair).key, (a.pair).value) AS x
              ORDER BY x.key, x.count DESC, x.value::text COLLATE "C") AS v;
 END;
+
+-- Attributes as Apache AGE can hold them: a value with a number beyond its integers, or its floats, is a text.
+CREATE FUNCTION graphrag._graph_attributes(attributes jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+    SELECT CASE WHEN pg_catalog.jsonb_path_exists(attributes, '$.** ? (@ > 9223372036854775807 || @ < -9223372036854775808)')
+                THEN (SELECT pg_catalog.jsonb_object_agg(a.key, CASE WHEN pg_catalog.jsonb_path_exists(a.value,
+                                                                            '$.** ? (@ > 9223372036854775807 || @ < -9223372036854775808)')
+                                                                     THEN pg_catalog.to_jsonb(a.value::text) ELSE a.value END)
+                        FROM pg_catalog.jsonb_each(attributes) AS a)
+                ELSE attributes END;
+END;

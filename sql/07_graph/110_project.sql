@@ -58,7 +58,7 @@ BEGIN
              -- Most have none, which an index says at once.
              LEFT JOIN LATERAL (SELECT CASE WHEN (SELECT true FROM graphrag.entity_mentions AS m
                                                    WHERE m.entity_id = i.id AND m.attributes IS NOT NULL LIMIT 1)
-                                            THEN graphrag._merged_attributes(i.id)::text::ag_catalog.agtype END AS attributes OFFSET 0) AS a ON true) AS s
+                                            THEN graphrag._graph_attributes(graphrag._merged_attributes(i.id))::text::ag_catalog.agtype END AS attributes OFFSET 0) AS a ON true) AS s
        ON v.id OPERATOR(ag_catalog.=) s.id
      WHEN MATCHED AND s.entity_id IS NULL THEN DELETE
      WHEN MATCHED AND pg_catalog.record_image_ne(ROW (v.properties), ROW (s.properties)) THEN UPDATE SET properties = s.properties

@@ -16,7 +16,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "operate.admin.corpus_changes:create", name, options)
 $$;
-COMMENT ON FUNCTION graphrag.create_corpus(text, jsonb) IS 'Makes a corpus and returns its number. Options: extractor, language, chunk_token_size, chunk_overlap, tokenizer, embedding, entity_types, max_gleaning, claims, grounding, prompts, llm, rerank, communities, full_names, answer_timeout, query_log, notify, retention. Without embedding, the corpus gets the local model that fits its language or its first documents; progress names it. 23505 when the name is taken, 22023 for an unknown option or a bad value.';
+COMMENT ON FUNCTION graphrag.create_corpus(text, jsonb) IS 'Makes a corpus and returns its number. Options: extractor, language, chunk_token_size, chunk_overlap, tokenizer, embedding, entity_types, max_gleaning, claims, grounding, prompts, llm, rerank, communities, conversation, full_names, answer_timeout, query_log, notify, retention. Without embedding, the corpus gets the local model that fits its language or its first documents; progress names it. 23505 when the name is taken, 22023 for an unknown option or a bad value.';
 
 CREATE FUNCTION graphrag.alter_corpus(name text, options jsonb) RETURNS void
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off

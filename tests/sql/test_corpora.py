@@ -75,6 +75,8 @@ BAD_OPTIONS: list[tuple[Any, str]] = [
     ({"chunk_overlap": -1}, "chunk_overlap"),
     ({"tokenizer": "nothing"}, "nothing"),
     ({"tokenizer": 5}, "tokenizer"),
+    ({"conversation": ""}, "conversation"),
+    ({"conversation": ["session"]}, "conversation"),
     ({"embedding": "local"}, "embedding"),
     ({"embedding": {"provider": "elsewhere"}}, "elsewhere"),
     ({"embedding": {"model": "other"}}, "other"),

@@ -415,6 +415,22 @@ def test_a_mode_whose_models_note_nothing_answers_from_chunks(
     assert any("noted nothing that helps" in message for message in messages)
 
 
+@pytest.mark.parametrize("mode", ["graph_global", "drift", "lazy"])
+def test_an_answer_of_notes_that_does_not_hold_gives_way_to_sentences_of_what_they_cite(
+    module_db: Database, endpoint: Endpoint, mode: str
+) -> None:
+    corpus = themes.themed(module_db, endpoint)
+    noted = themes.points(("Nemo fought the Kraken [1]", 90))
+    step = json.dumps({"answer": "Nemo fought the Kraken [1].", "score": 90, "follow_ups": []})
+    scripted = {"map": noted, "primer": step, "follow_up": step, "relevant_passages": '{"relevant": [1]}'}
+    endpoint.reply(lambda messages: scripted.get(themes.task(messages), "I do not know."))
+    options = {"level": 0} if mode != "lazy" else {}
+    answer, citations, usage, context = ask(module_db, "Who fought the Kraken?", corpus, mode=mode, options=options)
+    assert usage["answer"] == "extracts"
+    assert context["points"]
+    check_extracts(answer, citations, context)
+
+
 def test_points_that_cite_nothing_are_none(module_db: Database, endpoint: Endpoint) -> None:
     corpus = themes.themed(module_db, endpoint)
     scripted = {"map": themes.points(("Nemo fought the Kraken", 90)), "answer": "Nemo [1]."}

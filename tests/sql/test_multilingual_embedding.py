@@ -123,6 +123,24 @@ def test_options_of_a_corpus_that_chose_its_model_change_as_those_of_others(modu
         )
 
 
+MINUTES = {
+    "visit": "Am Montag traf sich Frau Dr. Sabine Köhler mit Herrn Thomas Brandt. Die Lieferung an die BASF SE in Ludwigshafen"
+    " verzögert sich.",
+    "noise": "Der Verdichter macht laute Geräusche beim Einschalten. Herr Müller bittet um Rückruf.",
+}
+
+
+def test_names_in_german_are_read_by_the_model_that_knows_it(module_db: Database) -> None:
+    english, multilingual = (
+        index_all(module_db, searched_corpus(module_db, embedding={"model": model}), MINUTES)
+        for model in ("all-MiniLM-L6-v2", "multilingual-e5-small")
+    )
+    sql = "SELECT name, type FROM graphrag.graph_nodes WHERE corpus = %s ORDER BY name"
+    names = module_db.execute(sql, [english]).fetchall()
+    assert names == module_db.execute(sql, [multilingual]).fetchall()
+    assert {("Sabine Köhler", "PERSON"), ("BASF SE", "ORGANIZATION"), ("Ludwigshafen", "LOCATION")} <= {*names}
+
+
 def test_names_that_a_person_writes_into_an_empty_corpus_choose_its_model(module_db: Database) -> None:
     corpus = searched_corpus(module_db)
     module_db.execute("SELECT graphrag.create_entity(%s, %s)", ["渡辺電機", corpus])

@@ -2,6 +2,7 @@
 
 import psycopg
 import pytest
+from pg_graphrag import __version__
 
 from tests.runtime.cluster import Database
 from tests.security.readers import acting_as, readers
@@ -74,8 +75,8 @@ def test_a_row_that_fails_later_is_quiet_too(db: Database) -> None:
 
 def test_a_defect_shows_where_it_is(db: Database) -> None:
     db.execute(
-        "CREATE FUNCTION broken() RETURNS void LANGUAGE plpython3u AS"
-        " $$ from pg_graphrag.server import call; call(plpy, '0.3.0', 'operate.admin.check:NAMED') $$"
+        "CREATE FUNCTION broken() RETURNS void LANGUAGE plpython3u AS $$ from pg_graphrag.server import call;"
+        f" call(plpy, '{__version__}', 'operate.admin.check:NAMED') $$".encode()
     )
     refused(db, "SELECT graphrag.search(NULL)")
     diag = refused(db, "SELECT broken()")

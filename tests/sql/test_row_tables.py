@@ -75,6 +75,45 @@ def test_attributes_that_are_called_as_columns_of_tables_stay_apart(db: Database
     assert stated.fetchall() == [("part: parts/1",)]
 
 
+def test_values_are_shown_as_the_table_has_them(db: Database) -> None:
+    db.execute(
+        "CREATE SCHEMA shop;"
+        " CREATE TABLE shop.accounts (id int PRIMARY KEY, name text, sum numeric(30, 4), open bool, rates numeric[]);"
+        "INSERT INTO shop.accounts VALUES (1, 'Weber savings', 12345678901234567.89, true, '{1.10}'),"
+        " (2, 'Noll savings', 10::numeric ^ 25 + .5, NULL, NULL)"
+    )
+    own_by_owner(db, "SCHEMA shop", "TABLE shop.accounts")
+    call = "attach_entities('shop.accounts', 'default', '{id}', 'name', attributes => '{sum,open,rates}')"
+    db.execute(f"SELECT graphrag.{call}".encode())
+    index(db)
+    assert (
+        "| 1 | Weber savings | 12345678901234567.8900 | true | [1.10] |"
+        in context(db, "Weber savings", "bm25")["prompt"]
+    )
+    answer = value(db, "SELECT answer FROM graphrag.ask('What is the sum of the Weber savings?')")
+    assert "sum: 12345678901234567.8900; open: true; rates: [1.10]" in answer
+    sums = db.execute(
+        "SELECT value::text FROM graphrag.entity_attributes WHERE attribute = 'sum' ORDER BY 1"
+    ).fetchall()
+    assert sums == [("10000000000000000000000000.5000",), ("12345678901234567.8900",)]
+
+
+def test_numbers_that_the_graph_has_no_place_for_are_texts_there(db: Database) -> None:
+    db.execute(
+        "CREATE SCHEMA shop;"
+        " CREATE TABLE shop.parcels (id int PRIMARY KEY, name text UNIQUE, code numeric, sizes numeric[], kg int);"
+        "INSERT INTO shop.parcels VALUES (1, 'Alpha parcel', 12345678901234567890, ARRAY[1, 1e400], 3)"
+    )
+    own_by_owner(db, "SCHEMA shop", "TABLE shop.parcels")
+    call = (
+        "attach_entities('shop.parcels', 'default', '{id}', 'name', type => 'parcel', attributes => '{code,sizes,kg}')"
+    )
+    db.execute(f"SELECT graphrag.{call}".encode())
+    index(db)
+    assert db.execute("SELECT source_key, status FROM graphrag.documents").fetchall() == [("parcels/1", "indexed")]
+    assert db.execute("SELECT * FROM graphrag.check()").fetchall() == []
+
+
 def test_a_key_that_is_the_name_stands_in_a_table_once(db: Database) -> None:
     db.execute(
         "CREATE SCHEMA shop; CREATE TABLE shop.settings (name text PRIMARY KEY, unit text);"

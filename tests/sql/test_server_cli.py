@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from pg_graphrag import __version__
 
 from tests.runtime.cluster import PROJECT, Runtime
 
@@ -158,8 +159,10 @@ def test_up_installs_changed_sources_without_a_restart(checkout: Checkout) -> No
     assert checkout.postmaster() == pid
     imported = checkout.run("exec", "python3", "-c", "from pg_graphrag.new_module import ANSWER; print(ANSWER)")
     assert imported.strip() == "new"
-    (script,) = Path(checkout.where("folder")).glob("root-*/usr/share/postgresql/17/extension/pg_graphrag--0.3.0.sql")
-    assert "-- version 0.3.0 marker" in script.read_text().splitlines()
+    (script,) = Path(checkout.where("folder")).glob(
+        f"root-*/usr/share/postgresql/17/extension/pg_graphrag--{__version__}.sql"
+    )
+    assert f"-- version {__version__} marker" in script.read_text().splitlines()
     assert "installed" not in checkout.run("up")
 
 
@@ -280,7 +283,7 @@ def test_the_cluster_moves_along_when_the_base_changes(checkout: Checkout, tmp_p
 def test_make_needs_no_postgres(checkout: Checkout) -> None:
     extension = checkout.folder / "extension"
     subprocess.run(["make", "-s", "-C", str(extension), "PG_CONFIG=/nowhere/pg_config"], check=True)
-    lines = (extension / "build/pg_graphrag--0.3.0.sql").read_text().splitlines()
+    lines = (extension / f"build/pg_graphrag--{__version__}.sql").read_text().splitlines()
     assert lines[0] == r'\echo Use "CREATE EXTENSION pg_graphrag CASCADE" to load this file. \quit'
     assert not any("@extversion@" in line for line in lines)
 
@@ -289,7 +292,7 @@ def test_make_needs_no_postgres(checkout: Checkout) -> None:
 def test_make_refuses_a_package_of_another_version(checkout: Checkout) -> None:
     init = checkout.folder / "python/pg_graphrag/__init__.py"
     before = init.read_text()
-    init.write_text(before.replace('"0.3.0"', '"9.9.9"'))
+    init.write_text(before.replace(f'"{__version__}"', '"9.9.9"'))
     try:
         done = subprocess.run(
             ["make", "-C", str(checkout.folder / "extension"), "PG_CONFIG=/nowhere/pg_config"],
@@ -297,7 +300,7 @@ def test_make_refuses_a_package_of_another_version(checkout: Checkout) -> None:
             text=True,
         )
         assert done.returncode != 0
-        assert "version 0.3.0" in done.stderr and "says 9.9.9" in done.stderr
+        assert f"version {__version__}" in done.stderr and "says 9.9.9" in done.stderr
     finally:
         init.write_text(before)
 

@@ -55,6 +55,13 @@ def test_a_question_without_evidence_has_no_share_of_it() -> None:
     assert all(share != share for share in others)
 
 
+def test_likeness_counts_words_and_their_order() -> None:
+    assert graphrag_bench.overlap("The engine burns methane.", "the Engine burns methane") == (1.0, 1.0)
+    assert graphrag_bench.overlap("methane burns", "burns methane") == (1.0, 0.5)
+    assert graphrag_bench.overlap("It burns methane, a gas", "methane") == (2 / 6, 2 / 6)
+    assert graphrag_bench.overlap("", "methane") == (0.0, 0.0)
+
+
 def test_as_many_questions_of_each_class_are_drawn() -> None:
     questions = [
         graphrag_bench.Question(f"{kind}{number}", "?", "", (), kind)
@@ -69,13 +76,13 @@ def test_as_many_questions_of_each_class_are_drawn() -> None:
 @pytest.mark.parametrize("evidence", [["It burns.", "It flies."], "It burns.; It flies."])
 def test_evidence_is_read_as_a_list_and_as_one_text(tmp_path: Path, evidence: object) -> None:
     write_set(tmp_path, "First line.\n\nSecond line.", evidence)
-    texts, (question,) = graphrag_bench.read_set(tmp_path)
+    texts, (question,) = graphrag_bench.read_set(tmp_path, "Medical")
     assert [text["content"] for text in texts] == ["First line.", "Second line."]
     assert question.evidence == ("It burns.", "It flies.")
 
 
 def write_set(folder: Path, context: str, evidence: object) -> None:
-    corpus, questions, _ = (folder / path for path in graphrag_bench.BENCHMARK.paths)
+    corpus, questions, _ = (folder / path for path in graphrag_bench.repository("Medical").paths)
     corpus.parent.mkdir(parents=True)
     questions.parent.mkdir(parents=True)
     corpus.write_text(json.dumps({"corpus_name": "Medical", "context": context}))
@@ -128,10 +135,30 @@ def test_a_rehearsal_answers_by_schema_by_example_and_in_words() -> None:
     assert rehearsal.take()["calls"] == 0
 
 
+def test_what_is_rehearsed_cites_what_is_shown_and_tells_passages_apart() -> None:
+    passages = (
+        "You judge which of several passages help.\n<p>\n[1] One.\n\n[2] Two.\n\n[3] Three.\n</p>\nQuestion: who?"
+    )
+    asked = {"messages": [{"role": "user", "content": passages}]}
+    assert json.loads(Rehearsal()(asked)) == {"relevant": [1, 3], "irrelevant": [2]}
+    answer = Rehearsal()({"messages": [{"role": "user", "content": "[7] Ann founded Acme.\nQuestion: who?"}]})
+    assert answer.endswith(" [7].")
+
+
 def test_a_judge_is_rehearsed_in_the_form_that_verdicts_have() -> None:
     form = "{" + ", ".join(f'"{name}": {{"reason": "…", "winner": 0}}' for name in CRITERIA) + "}"
     reply = json.loads(Rehearsal()({"messages": [{"role": "user", "content": f"Compare.\n{form}"}]}))
     assert {name: reply[name]["winner"] for name in CRITERIA} == dict.fromkeys(CRITERIA, 0)
+
+
+def test_another_systems_answers_are_compared_where_it_has_some() -> None:
+    questions = [benchmark_qed.Question(id, f"Question {id}?", "cs") for id in "ab"]
+    answers = {"lazy": {"a": "One.", "b": "Two."}, "theirs": {"b": "Three."}}
+    (pair,) = benchmark_qed.pairs(questions, answers, "lazy", Words())  # type: ignore[arg-type]
+    assert [(row.id, row.answer) for row in pair.other_answers] == [("b", "Three.")]
+    assert [row.answer for row in pair.baseline_answers] == ["Two."]
+    with pytest.raises(SystemExit, match="known by their ids"):
+        benchmark_qed.pairs(questions, answers | {"none": {}}, "lazy", Words())  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pg_graphrag.ground import json_reading
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.ground.json_reading import read_exact_json, read_json
+from pg_graphrag.ground.json_reading import json_text, read_exact_json, read_json, read_shown_json
 from pg_graphrag.server import MAX_ARGUMENT, check_size
 
 
@@ -34,6 +34,17 @@ def _value(chosen: random.Random, depth: int = 0) -> Any:
 def test_what_is_read_is_what_was_written(seed: int, indent: int | None) -> None:
     given = [_value(random.Random(seed)) for _ in range(5)]
     assert read_json(json.dumps(given, indent=indent)) == given
+
+
+def test_numbers_are_shown_as_they_were_written() -> None:
+    text = f'{{"ü": [1.10, 2, true, null], "sum": 12345678901234567.8900, "nested": {"[" * 120}"deep"{"]" * 120}}}'
+    assert json_text(read_shown_json(text)) == text
+    assert json.dumps(read_shown_json("[55.00]")) == "[55.0]"
+
+
+def test_a_number_that_no_float_holds_is_a_text() -> None:
+    number = f"1{'0' * 400}.5"
+    assert read_shown_json(f"[{number}]") == [number]
 
 
 def test_decimals_are_exact() -> None:

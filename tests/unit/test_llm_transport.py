@@ -5,6 +5,7 @@ import gzip
 import json
 import time
 import zlib
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
@@ -417,6 +418,26 @@ def test_a_stream_that_stops_without_an_end_is_a_fault_after_its_pieces() -> Non
         pieces, error = asyncio.run(fresh(taken()))
     assert pieces[0] == "one"
     assert isinstance(error, ProviderFault)
+
+
+def test_what_of_a_body_came_together_is_taken_together() -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for number in range(100):
+            yield b"%d " % number
+        await asyncio.sleep(0.01)
+        yield b""
+        yield b"end"
+        raise OSError("reset")
+
+    async def taken() -> list[bytes | str]:
+        inflow = wire._Inflow(parts())
+        got: list[bytes | str] = [await inflow.take(1), await inflow.take(1)]
+        with pytest.raises(OSError, match="reset"):
+            await inflow.take(1)
+        await inflow.aclose()
+        return got
+
+    assert asyncio.run(taken()) == [b"".join(b"%d " % number for number in range(100)), b"end"]
 
 
 def test_embeddings_come_normalised_whatever_their_form() -> None:

@@ -57,6 +57,16 @@ def test_it_is_found_within_a_hundred_words_however_the_pieces_come() -> None:
         assert len(text[place : end + length].split()) < 120 + length
 
 
+def test_where_it_begins_does_not_depend_on_the_pieces() -> None:
+    text = "".join(f"{number} planes. " for number in range(31)) + ("\n1. One\n2. " + SENTENCE) * 40
+    places = set()
+    for length in (1, 2, 5, 63, 64, 1000, len(text)):
+        watch = RepetitionWatch()
+        fed = (watch.feed(text[start : start + length]) for start in range(0, len(text), length))
+        places.add(next(place for place in fed if place is not None))
+    assert places == {repetition(text)}
+
+
 def test_an_answer_that_says_short_sentences_again_and_again_is_none() -> None:
     said = "Bob Stone designed it. [1]\n\n"
     with pytest.raises(Repetition) as raised:

@@ -163,6 +163,29 @@ def test_windows_partition_any_stretch(text: str, language: str, cut: tuple[floa
         ("これは文です。「本当か？」次！", "ja", ["これは文です。", "「本当か？」", "次！"]),
         ("这是第一句。这是第二句！第三句", "zh", ["这是第一句。", "这是第二句！", "第三句"]),
         ("Das ist z.B. gut. Ja.", "de", ["Das ist z.B. gut. ", "Ja."]),
+        # German that nobody said is German.
+        (
+            "Der Vertrag beginnt am 1. Januar 2025 und endet am 31.\nDezember 2027. Bei der Lieferung vom 3. Aug. fehlte viel.",
+            "en",
+            [
+                "Der Vertrag beginnt am 1. Januar 2025 und endet am 31.\nDezember 2027. ",
+                "Bei der Lieferung vom 3. Aug. fehlte viel.",
+            ],
+        ),
+        (
+            "Er war der 2. Vorsitzende im 19. Jahrhundert. Das kostet bzw. Kosten von 5 Mio. Euro laut § 5 Abs. 2. Ende.",
+            "en",
+            [
+                "Er war der 2. Vorsitzende im 19. Jahrhundert. ",
+                "Das kostet bzw. Kosten von 5 Mio. Euro laut § 5 Abs. 2. ",
+                "Ende.",
+            ],
+        ),
+        (
+            "I am 12. My friend is called Mio. She sings.",
+            "en",
+            ["I am 12. ", "My friend is called Mio. ", "She sings."],
+        ),
     ],
 )
 def test_sentences_end_where_a_reader_ends_them(text: str, language: str, expected: list[str]) -> None:

@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 from pg_graphrag.text.languages import is_german
 from pg_graphrag.text.words import german
-from pg_graphrag.text.words.concepts import concepts
+from pg_graphrag.text.words.concepts import concepts, latin_language
 
 pytest.importorskip("HanTa")
 
@@ -54,6 +54,18 @@ def test_a_word_is_no_name_for_beginning_a_sentence(language: str, text: str, ex
 )
 def test_german_is_known_by_its_function_words(text: str, expected: bool) -> None:
     assert is_german(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Der Akkuschrauber AS 18V macht laute Geräusche beim Einschalten. Herr Fischer bittet um Rückruf.", "de"),
+        ("IT meldet: Drucker seit gestern kaputt.", "de"),
+        ("The Akkuschrauber AS 18V stopped as it started.", "en"),
+    ],
+)
+def test_a_short_text_is_not_english_by_names_in_capitals(text: str, expected: str) -> None:
+    assert latin_language(text) == expected
 
 
 def test_german_that_nobody_said_is_german_has_german_names() -> None:

@@ -1,6 +1,6 @@
-"""Before a release: fill a database with all that this version can have; write its dump, and what searches return.
+"""After a release: fill a database with all that this version can have; write its dump, and what searches return.
 
-``PYTHONPATH=python PYTHON -m tests.upgrade.freeze`` writes corpus-VERSION.sql.gz and found-VERSION.json (released.py).
+``./test --python -m tests.upgrade.freeze`` writes corpus-, found- and plain-VERSION (released.py).
 """
 
 import gzip
@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from pg_graphrag import __version__
+from pg_graphrag.beside.process.routines import PLAIN
 from psycopg.types.json import Jsonb
 
 from tests.endpoint import Endpoint
@@ -231,6 +232,8 @@ def main() -> None:
         (HERE / f"found-{__version__}.json").write_text(json.dumps(results(db), indent=1) + "\n")
         dump = cluster.dump("frozen").encode()
         (HERE / f"corpus-{__version__}.sql.gz").write_bytes(gzip.compress(dump, mtime=0))
+    plain = (PLAIN / "schema.sql").read_bytes()
+    (HERE / f"plain-{__version__}.sql.gz").write_bytes(gzip.compress(plain, mtime=0))
 
 
 if __name__ == "__main__":

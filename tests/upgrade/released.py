@@ -3,7 +3,8 @@
 ``corpus-VERSION.sql.gz`` is what pg_dump of that version made of a database with all there can be: packed and unpacked
 BM25, a deleted document, one that waits, one that failed, a corpus extracted by a model, an attached table, accounts;
 from 0.2.0 on what freeze.py fills in. ``found-VERSION.json`` is what that version found in it:
-{corpus: {mode: [[source_key, score]]}}.
+{corpus: {mode: [[source_key, score]]}}. ``plain-VERSION.sql.gz``: from 0.3.0 on, its schema for databases
+without the extension.
 """
 
 import gzip

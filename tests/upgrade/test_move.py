@@ -9,6 +9,7 @@ from pg_graphrag import GraphRAG
 from pg_graphrag.beside import cli
 
 from tests.runtime.cluster import Cluster, Database
+from tests.sql.ingest import value, work
 from tests.sql.two_hosts import close, plain_database
 from tests.upgrade.released import HERE, QUESTIONS, RELEASED, protect_again, restore_released
 
@@ -52,6 +53,10 @@ def test_a_corpus_of_a_released_version_is_the_same_on_the_other_host_and_back(
             assert cli.main(["copy", "--url", url, source.url]) == 1
             source.execute("ALTER EXTENSION pg_graphrag UPDATE")
             source.execute("SELECT graphrag.repair()")
+            # Attached rows, which 0.3.0 has, are not copied.
+            if value(source, "SELECT to_regclass('shop.machines')"):
+                source.execute("SELECT graphrag.detach_table('shop.machines')")
+                work(source)
             before = contents(source.url, modes, with_graphs=False)
             assert cli.main(["copy", "--url", url, source.url]) == 0
             assert close(contents(url, modes, with_graphs=False), before)

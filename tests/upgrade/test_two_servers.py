@@ -22,8 +22,8 @@ from psycopg.conninfo import make_conninfo
 from tests.runtime.cluster import PROJECT, SERVER_PYTHONPATH, Cluster, Database, Runtime
 from tests.sql.ingest import delete, index_all, put_all, rows, value, wait_for, work
 from tests.upgrade.freeze import MODES
-from tests.upgrade.released import skip_without_released
-from tests.upgrade.test_served_versions import BEFORE, TEXTS, found, neighbors, of_version
+from tests.upgrade.released import SERVED, skip_without_released
+from tests.upgrade.test_served_versions import TEXTS, found, neighbors, of_version
 
 FOLDER = """
 DO LANGUAGE plpython3u $$
@@ -129,10 +129,10 @@ def two_servers(runtime: Runtime, version: str) -> Iterator[Servers]:
             each.close()
 
 
-@pytest.fixture
-def released(runtime: Runtime) -> Iterator[Servers]:
+@pytest.fixture(params=SERVED)
+def released(runtime: Runtime, request: pytest.FixtureRequest) -> Iterator[Servers]:
     skip_without_released()
-    yield from two_servers(runtime, BEFORE)
+    yield from two_servers(runtime, request.param)
 
 
 @pytest.fixture
@@ -154,16 +154,19 @@ def graph(db: Database) -> list[object]:
 @pytest.mark.slow
 def test_standby_first(released: Servers) -> None:
     with released.session() as writer, released.session(standby=True) as reader:
-        before = found(writer)
+        version, before = of_version(writer), found(writer)
         assert list(before) == list(MODES) and found(reader) == before
+    # Its modules are imported by the link.
+    is_of_link = version == "0.2.0"
     # A session that loaded a part of the released package goes on with this one, also with what it has not loaded.
     old = released.session(standby=True)
     rows(old, "SELECT * FROM graphrag.search('checkpoint', mode => 'bm25')")
     released.on_standby.install()
-    assert found(old) == before and loaded(old).endswith("/site-packages/pg_graphrag")
+    folder = "/site-packages/pg_graphrag" if is_of_link else f"/.pg_graphrag-{version}/pg_graphrag"
+    assert found(old) == before and loaded(old).endswith(folder)
     with released.session() as writer, released.session(standby=True) as new:
         assert (found(new), graph(new), graph(old)) == (before, graph(writer), graph(writer))
-        assert f".pg_graphrag-{VERSION}/released/{BEFORE}/" in loaded(new)
+        assert f".pg_graphrag-{VERSION}/released/{version}/" in loaded(new)
         # The primary works on with its package, and the standby shows it.
         index_all(writer, "default", {"new": "Kim Park starts a checkpoint in Osaka."})
         released.catch_up()
@@ -185,16 +188,20 @@ def test_standby_first(released: Servers) -> None:
             assert of_version(new) == VERSION
             assert (found(new), graph(new)) == (found(other), graph(other))
             assert rows(other, "SELECT * FROM graphrag.check('default')") == []
-        # What has loaded the released package itself must be opened anew, and says so.
-        for session in (old, writer):
-            with pytest.raises(
-                psycopg.errors.UndefinedFile, match=rf"version {BEFORE}, the extension is {VERSION}"
-            ) as error:
-                rows(session, "SELECT * FROM graphrag.search('checkpoint')")
-            assert "reconnect" in str(error.value.diag.message_hint)
+            for session in (old, writer):
+                if is_of_link:
+                    # It cannot go over, and says so.
+                    with pytest.raises(
+                        psycopg.errors.UndefinedFile, match=rf"version {version}, the extension is {VERSION}"
+                    ) as error:
+                        rows(session, "SELECT * FROM graphrag.search('checkpoint')")
+                    assert "reconnect" in str(error.value.diag.message_hint)
+                else:
+                    assert found(session) == found(other)
     old.close()
 
 
+@pytest.mark.sample(1)
 def test_a_standby_that_is_behind_its_database_says_so_until_its_package_is_there(released: Servers) -> None:
     released.on_primary.install()
     with released.session() as writer:
@@ -309,7 +316,8 @@ def test_an_update_under_workers_of_both_packages_loses_nothing_and_ends_as_a_fr
         for worker in workers:
             worker.end()
         # Those that had loaded the released package reconnect; no document is blamed.
-        assert {state for worker in workers for state in worker.states} <= {"58P01", "42883"}
+        # Who reads a view that the update replaces may be ended by a deadlock, and tries again.
+        assert {state for worker in workers for state in worker.states} <= {"58P01", "42883", "40P01"}
         assert rows(db, "SELECT * FROM graphrag.failed_jobs") == []
         assert rows(db, "SELECT corpus, status, count(*) FROM graphrag.documents GROUP BY 1, 2 ORDER BY 1") == [
             ("default", "indexed", len(NOTES) + len(TEXTS) - 1),

@@ -1,8 +1,9 @@
 """Databases without the extension: `pg-graphrag install` brings the schema of an earlier version to what a fresh one has.
 
-No released version has this host. The earlier version is this one with less and other in it, as a version before would have.
+The earlier version is this one with less and other in it, as a version before would have; and each released one with this host.
 """
 
+import gzip
 import re
 import shutil
 import threading
@@ -24,6 +25,7 @@ from tests.security.acting import new_role
 from tests.sql.ingest import wait_for_lock
 from tests.sql.two_hosts import plain_database
 from tests.upgrade.catalog import catalog
+from tests.upgrade.released import HERE, RELEASED
 
 EARLIER, BETWEEN = "0.2.8", "0.2.9"
 # Where the earlier version differs: file, what this one has, what that one had.
@@ -39,6 +41,8 @@ DIFFERENCES = [
         "COMMENT ON VIEW graphrag.metrics IS 'Once: ",
     ),
     ("05_jobs/020_retry_failed.sql", r"COMMENT ON FUNCTION graphrag\.retry_failed\(text\) IS '", r"\g<0>Once: "),
+    # A function that came later: nobody but the owner may call it.
+    ("15_admin/015_corpus_grants.sql", r"(?s)CREATE FUNCTION graphrag\._repair_grants.*?\nEND\n\$\$;\n", ""),
     # A right of readers that came later.
     ("15_admin/zz_privileges.sql", r"    graphrag\.graph_growth,\n", ""),
     # What no later version has.
@@ -62,6 +66,10 @@ CHANGES = {
         ALTER TABLE graphrag._attached_tables ADD COLUMN needs_grant boolean NOT NULL DEFAULT false;
     """,
 }
+
+
+def _plain(version: str) -> Path:
+    return HERE / f"plain-{version}.sql.gz"
 
 
 def former_sources(folder: Path) -> Path:
@@ -116,6 +124,17 @@ def version_of(url: str) -> Any:
     return row[0]
 
 
+def different(updated_url: str, server: Cluster | Server) -> dict[str, Any]:
+    """Return what of a database is not what a fresh one has."""
+    with (
+        plain_database(server) as fresh_url,
+        psycopg.connect(fresh_url, autocommit=True) as fresh,
+        psycopg.connect(updated_url, autocommit=True) as updated,
+    ):
+        left, right = catalog(updated, is_plain=True), catalog(fresh, is_plain=True)
+    return {name: left.get(name) for name in left.keys() | right.keys() if left.get(name) != right.get(name)}
+
+
 def test_an_update_ends_with_what_a_fresh_installation_has(earlier: str, shared_cluster: Cluster | Server) -> None:
     with psycopg.connect(earlier, autocommit=True) as connection:
         before = catalog(connection, is_plain=True)
@@ -127,15 +146,11 @@ def test_an_update_ends_with_what_a_fresh_installation_has(earlier: str, shared_
         )
     assert install(earlier) == __version__
     assert install(earlier) is None
-    with (
-        plain_database(shared_cluster) as fresh_url,
-        psycopg.connect(fresh_url, autocommit=True) as fresh,
-        psycopg.connect(earlier, autocommit=True) as updated,
-    ):
-        left, right = catalog(updated, is_plain=True), catalog(fresh, is_plain=True)
-        assert {name: left.get(name) for name in left.keys() | right.keys() if left.get(name) != right.get(name)} == {}
-        assert set(before.keys() ^ right.keys()) >= {
+    assert different(earlier, shared_cluster) == {}
+    with psycopg.connect(earlier, autocommit=True) as updated:
+        assert set(before.keys() ^ catalog(updated, is_plain=True).keys()) >= {
             "routine graphrag._old(integer)",
+            "routine graphrag._repair_grants()",
             "relation graphrag._old_table",
             "column graphrag._attached_tables.needs_grant",
             "index graphrag.documents_metadata_idx",
@@ -144,6 +159,28 @@ def test_an_update_ends_with_what_a_fresh_installation_has(earlier: str, shared_
         rag.process_jobs()
         assert [row.source_key for row in rag.search("Babbage")] == ["ada"]
         assert rag.call("check") == []
+
+
+@pytest.mark.parametrize("version", [version for version in RELEASED if _plain(version).exists()])
+def test_the_schema_of_a_released_version_becomes_what_a_fresh_one_is(
+    shared_cluster: Cluster | Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    (tmp_path / "schema.sql").write_bytes(gzip.decompress(_plain(version).read_bytes()))
+    with plain_database(shared_cluster, schema_too=False) as url:
+        with monkeypatch.context() as patch:
+            patch.setattr(schema, "PLAIN", tmp_path)
+            patch.setattr(schema, "__version__", version)
+            assert install(url) == version
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(
+                "INSERT INTO graphrag.documents (source_key, content) VALUES ('ada', 'Ada met Babbage.')"
+            )
+        assert install(url) == __version__
+        assert different(url, shared_cluster) == {}
+        with GraphRAG(url) as rag:
+            rag.process_jobs()
+            assert [row.source_key for row in rag.search("Babbage")] == ["ada"]
+            assert rag.call("check") == []
 
 
 def test_a_process_of_the_earlier_version_is_refused_from_then_on(

@@ -9,12 +9,15 @@ import re
 import sys
 from collections.abc import Callable
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 
 # Characters that one call of the library reads.
 SLICE = 500_000
+# Lists and objects within each other whose numbers are shown as they were written; deeper ones are floats.
+_MAX_EXACT_DEPTH = 100
 
 # Strings are skipped: a bracket within one is text. No group is repeated, which would take memory for each of its turns.
 _MARK = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
@@ -48,6 +51,36 @@ def read_json(text: str, parse_float: Callable[[str], Any] = float) -> Any:
 def read_exact_json(text: str) -> Any:
     """Return the value of a JSON text, numbers with a fraction as decimals."""
     return read_json(text, Decimal)
+
+
+class ShownNumber(float):
+    """A number with a fraction that is shown as its text has it: 55.00."""
+
+    text: str
+
+    @classmethod
+    def of(cls, text: str) -> "ShownNumber | str":
+        """Make it of its text; of one that no float holds the text is the value."""
+        number = cls(text)
+        number.text = text
+        return number if isfinite(number) else text
+
+
+def read_shown_json(text: str) -> Any:
+    """Return the value of a JSON text, numbers with a fraction as `json_text` shows them."""
+    return read_json(text, ShownNumber.of)
+
+
+def json_text(value: Any, depth: int = 0) -> str:
+    """Return a value as jsonb shows it, numbers of `read_shown_json` as they were written."""
+    if isinstance(value, ShownNumber):
+        return value.text
+    if depth < _MAX_EXACT_DEPTH and isinstance(value, list):
+        return f"[{', '.join([json_text(item, depth + 1) for item in value])}]"
+    if depth < _MAX_EXACT_DEPTH and isinstance(value, dict):
+        pairs = [f"{json_text(name)}: {json_text(item, depth + 1)}" for name, item in value.items()]
+        return f"{{{', '.join(pairs)}}}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def read_options(options: str | None, example: str) -> dict[str, Any]:

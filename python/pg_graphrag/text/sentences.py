@@ -9,7 +9,7 @@ from pg_graphrag.text.languages import HAN, KANA
 _TITLES = {
     "en": "adm capt cmdr col dr e.g fr gen gov hon i.e lt ltd maj messrs mr mrs ms mt prof rep rev sen sgt st "
     "u.k u.s viz vs cf ca",
-    "de": "bzw ca d.h dr evtl ggf hr inkl prof s.o st u.a vgl z.b z.t",
+    "de": "abzgl bspw bzw ca d.h dr ehem evtl exkl geb ggf ggü hr i.d.r inkl o.g prof s.o sog st u.a u.u vgl z.b z.hd z.t zzgl",
     "fr": "cf dr m mgr mlle mm mme p.ex st ste",
     "es": "d dr dra p.ej sr sra srta ud uds",
     "it": "dott ecc ing prof sig",
@@ -17,10 +17,18 @@ _TITLES = {
 }
 # These end a sentence as often as not: an abbreviation only before a lower-case word or a number.
 _UNITS = frozenset(
-    "al apr art aug ave ch chap co corp dec dept ed eds eq eqs etc feb fig figs inc jan jr jul jun mar no nos "
-    "nov nr oct op p para pp pt ref refs sec sect sep sept sr usw v vol vols a.d a.m b.c p.m ph.d p.s u.s.a".split()
+    "abs al anm apr art aug ave ch chap co corp dec dept ed eds eq eqs etc feb fig figs inc jan jr jul jun kap mar no nos "
+    "nov nr oct op p para pp pt ref refs sec sect sep sept sr str tel usw v vol vols ziff a.d a.m b.c p.m ph.d p.s u.s.a".split()
 )
 _ABBREVIATIONS = {language: frozenset(words.split()) for language, words in _TITLES.items()}
+# Latin script counts as English where nothing else is said; German ones are no words of English, but for the hour.
+_ABBREVIATIONS["en"] |= _ABBREVIATIONS["de"] - {"hr"}
+# German ordinals have a full stop: "am 31. Dezember", "im 19. Jahrhundert", "der 2. Vorsitzende"; "I am 12. My" has none.
+_BEFORE_ORDINAL = re.compile(r"\b(?:[Dd](?:er|em|en|es|as)|[Vv]om|[Zz]u[mr]|[Bb]eim)\s$")
+_AFTER_ORDINAL = re.compile(
+    r"\.\s++(?:(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember|Jahrhunderts?|Quartals?)\b"
+    r"|(?:Jan|Feb|Mär|Apr|Jun|Jul|Aug|Sept?|Okt|Nov|Dez|Jh)\.)"
+)
 
 _WIDE = f"{HAN}{KANA}\uac00-\ud7a3"
 _CLOSERS = "\"'”’»›)\\]」』】）〉》"
@@ -102,13 +110,21 @@ def _is_abbreviation(text: str, mark: int, following: str, language: str) -> boo
         return True
     if word in _UNITS and not text[mark - 1].isupper():
         return following.islower() or following.isdigit()
+    if word in {"mio", "mrd"}:
+        # "12 Mio. Euro"; Mio is a name, too.
+        return text[max(0, mark - 5) : mark - 3].rstrip()[-1:].isdigit()
     if len(word) == 1 and word.isalpha():
         # An initial, "G. Stanley Hall"; but "vitamin C. The" is rarer than a name.
         return following.isupper()
     if word.isdigit():
+        start = mark - len(word)
+        if len(word) <= 2 and (
+            _AFTER_ORDINAL.match(text, mark) or _BEFORE_ORDINAL.search(text, max(0, start - 6), start)
+        ):
+            return True
         # "1. First item": a number alone at the start of a line is not a sentence.
-        line_start = text[max(0, mark - len(word) - 4) : mark - len(word)]
-        return not line_start.strip() and (mark - len(word) < 4 or "\n" in line_start)
+        line_start = text[max(0, start - 4) : start]
+        return not line_start.strip() and (start < 4 or "\n" in line_start)
     return False
 
 

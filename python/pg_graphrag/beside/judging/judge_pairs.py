@@ -19,6 +19,8 @@ CRITERIA = {
     "relevance": "how far everything it says bears on the question",
     "overall": "which answer is the better one, all criteria weighed",
 }
+# Of LightRAG's head-to-head on UltraDomain.
+LIGHTRAG = ("comprehensiveness", "diversity", "empowerment", "overall")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +43,46 @@ class Verdict:
     winners: Mapping[str, int]
 
 
-def same_answers(model: Model, answers: Sequence[Answered], system: str, trials: int) -> list[Verdict]:
+def same_answers(
+    model: Model, answers: Sequence[Answered], system: str, trials: int, criteria: Sequence[str] = tuple(CRITERIA)
+) -> list[Verdict]:
     """The A/A run: each answer against itself. A preference of the judge here is a bias for the place."""
-    return _judge(
-        model, [(answer, answer, system, system, trial) for answer in answers for trial in range(1, trials + 1)]
-    )
+    pairs = [(answer, answer, system, system, trial) for answer in answers for trial in range(1, trials + 1)]
+    return _judge(model, pairs, criteria)
 
 
 def compare(
-    model: Model, answers: Sequence[Answered], other_answers: Sequence[Answered], names: tuple[str, str], trials: int
+    model: Model,
+    answers: Sequence[Answered],
+    other_answers: Sequence[Answered],
+    names: tuple[str, str],
+    trials: int,
+    criteria: Sequence[str] = tuple(CRITERIA),
 ) -> list[Verdict]:
-    """Each pair of answers to the same question, in both orders, `trials` times each; both lists have the same order."""
+    """Each pair of answers to the same question, in both orders, `trials` times each, by some of CRITERIA.
+
+    Both lists have the same order.
+    """
     pairs = []
     for mine, theirs in zip(answers, other_answers, strict=True):
         for trial in range(1, trials + 1):
             pairs.append((mine, theirs, names[0], names[1], trial))
             pairs.append((theirs, mine, names[1], names[0], trial))
-    return _judge(model, pairs)
+    return _judge(model, pairs, criteria)
 
 
-def _judge(model: Model, pairs: Sequence[tuple[Answered, Answered, str, str, int]]) -> list[Verdict]:
+def _judge(
+    model: Model, pairs: Sequence[tuple[Answered, Answered, str, str, int]], criteria: Sequence[str]
+) -> list[Verdict]:
     """Return the verdicts; an unusable reply gives none (and is counted in ``model.usage``)."""
-    criteria = "\n".join(f"- {name}: {meaning}" for name, meaning in CRITERIA.items())
-    form = "{" + ", ".join(f'"{name}": {{"reason": "…", "winner": 0}}' for name in CRITERIA) + "}"
+    meanings = "\n".join(f"- {name}: {CRITERIA[name]}" for name in criteria)
+    form = "{" + ", ".join(f'"{name}": {{"reason": "…", "winner": 0}}' for name in criteria) + "}"
     prompts = [
         (
             f"{first_name}, {second_name}, trial {trial}",
             render(
                 "judge",
-                criteria=criteria,
+                criteria=meanings,
                 form=form,
                 question=first.question,
                 first=first.answer.strip(),
@@ -80,15 +93,17 @@ def _judge(model: Model, pairs: Sequence[tuple[Answered, Answered, str, str, int
     ]
     return [
         Verdict(answer.id, first, second, trial, winners)
-        for (answer, _, first, second, trial), winners in zip(pairs, model.ask_all(prompts, read_winners), strict=True)
+        for (answer, _, first, second, trial), winners in zip(
+            pairs, model.ask_all(prompts, lambda reply: read_winners(reply, criteria)), strict=True
+        )
         if winners is not None
     ]
 
 
-def read_winners(reply: Any) -> dict[str, int]:
+def read_winners(reply: Any, criteria: Sequence[str] = tuple(CRITERIA)) -> dict[str, int]:
     """Return {criterion: 1, 2 or 0} of a judge's reply; `Unusable` when a criterion is missing or says anything else."""
     winners = {}
-    for name in CRITERIA:
+    for name in criteria:
         winner = reply.get(name)
         winner = winner.get("winner") if isinstance(winner, dict) else winner
         # Models also write "1", "Answer 2" and "tie".

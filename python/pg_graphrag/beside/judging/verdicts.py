@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from pg_graphrag.beside.judging.judge_pairs import CRITERIA, Verdict
+from pg_graphrag.beside.judging.judge_pairs import Verdict
 from pg_graphrag.ground import bootstrap
 from pg_graphrag.ground.numeric import np
 
@@ -55,7 +55,7 @@ def place_bias(verdicts: Sequence[Verdict]) -> list[PlaceBias]:
     from scipy.stats import binomtest
 
     counts = []
-    for criterion in CRITERIA:
+    for criterion in verdicts[0].winners if verdicts else ():
         winners = [verdict.winners[criterion] for verdict in verdicts]
         first, second = winners.count(1), winners.count(2)
         p = float(binomtest(first, first + second).pvalue) if first + second else 1.0
@@ -72,7 +72,7 @@ def comparisons(verdicts: Sequence[Verdict], baseline: str) -> list[Comparison]:
     results = [
         _compare([verdict for verdict in verdicts if system in (verdict.first, verdict.second)], system, baseline, name)
         for system in systems
-        for name in CRITERIA
+        for name in verdicts[0].winners
     ]
     corrected = holm([result.p for result in results])
     return [replace(result, p_holm=p) for result, p in zip(results, corrected, strict=True)]

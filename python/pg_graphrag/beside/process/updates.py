@@ -11,8 +11,10 @@ from pg_graphrag.beside.process.routines import PLAIN, made_by_build
 from pg_graphrag.ground.errors import GraphRAGError
 
 _QUOTE = re.compile(r"\$[a-z_]*\$")
-# Looks at the server before an installation. What is quoted by $new$ is about objects that are new.
-_INSTALLING = re.compile(r"^DO (?!\$new\$)")
+# Looks at the server before an installation.
+_INSTALLING = re.compile(r"^DO ")
+# Closes what is new, of each update.
+_CLOSING = re.compile(r"^DO \$new\$")
 _REPLACED = re.compile(r"^CREATE (FUNCTION|PROCEDURE|VIEW|TRIGGER) ")
 _DEFINED = re.compile(r"^CREATE (?:UNIQUE )?(TABLE|SEQUENCE|TYPE|INDEX) ([^\s(]+)")
 _FIRING = re.compile(r"^ALTER TABLE \S+ (ENABLE|DISABLE) .*TRIGGER ")
@@ -42,6 +44,9 @@ def update_statements(installed_script: str, script: str) -> Iterator[str]:
     """Yield what brings the objects of the installed script to those of another, but for what has to be altered or dropped."""
     identities = {_identity(part) for statement in _split(installed_script) for part in _parts(statement)}
     for statement in _split(script):
+        if _CLOSING.match(statement):
+            yield statement
+            continue
         if _INSTALLING.match(statement):
             continue
         if _REPLACED.match(statement):

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from pg_graphrag.ground.json_reading import json_text
 from pg_graphrag.index.graph.drafts import ChunkDraft, Evidence, Statement
-from pg_graphrag.server import Database, columns, to_json
+from pg_graphrag.server import Database, columns
 from pg_graphrag.text.languages import REGCONFIG
 
 # {keys of the ends that chunks state: ids of the entities, in order; None where there is to be no such relationship}.
@@ -179,7 +180,7 @@ def entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tupl
         for key, entity in draft.entities.items():
             entity_id, name, statement = ids[key], entity.name, entity.statement
             place = (*_place(entity.evidence), _array(entity.windows), *_statement_columns(statement, draft))
-            attributes = to_json(entity.attributes) if entity.attributes else None
+            attributes = json_text(entity.attributes) if entity.attributes else None
             yield (
                 document_id,
                 chunk_id,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pg_graphrag.ground.json_reading import read_json
+from pg_graphrag.ground.json_reading import read_shown_json
 from pg_graphrag.index.extraction.records import MAX_NAME, UNKNOWN, clean_name
 from pg_graphrag.index.graph.drafts import (
     ChunkDraft,
@@ -62,7 +62,7 @@ class KnownDocument(Protocol):
 def rows_of(db: Database, corpus: Corpus, documents: Sequence[DueDocument]) -> dict[int, KnownDocument]:
     """Return {id: row} of the documents that are rows of attached tables."""
     rows = db.query(_ROWS, ["int8[]"], [[document.id for document in documents]])
-    return {row["id"]: RowDocument(corpus, row, read_json(row["metadata"])) for row in rows}
+    return {row["id"]: RowDocument(corpus, row, read_shown_json(row["metadata"])) for row in rows}
 
 
 @dataclass(frozen=True, slots=True)

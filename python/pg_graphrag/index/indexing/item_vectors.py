@@ -303,10 +303,10 @@ def read_names(db: Database, corpus: Corpus, chunks: Iterable[ChunkDraft], texts
     """
     distinct_texts = [text for text in dict.fromkeys(texts) if text]
     own = embedding_of(corpus, (chunk.content for chunk in chunks)) or corpus.options.embedding
-    is_read_by_own = own.local and reads_names(own.model)
+    may_read = reads_names(own.model)
     by_model: dict[Embedding, list[str]] = {}
     for text in distinct_texts:
-        model = own if is_read_by_own and own.embeds(text) else local_embedding(MULTILINGUAL_MODEL)
+        model = own if may_read and own.reads(text) else local_embedding(MULTILINGUAL_MODEL)
         by_model.setdefault(model, []).append(text)
     read = WindowNames({}, {})
     for model, model_texts in by_model.items():

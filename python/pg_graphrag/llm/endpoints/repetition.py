@@ -55,7 +55,7 @@ class RepetitionWatch:
     """Reads a reply piece by piece."""
 
     def __init__(self) -> None:
-        self._text = ""
+        self._text = self._unread = ""
         self._read = 0
         self._words: list[str] = []
         self._starts: list[int] = []
@@ -64,11 +64,14 @@ class RepetitionWatch:
 
     def feed(self, piece: str) -> int | None:
         """Return the character of the text so far with which it begins to repeat itself; None where it does not."""
-        # What comes as a whole is looked at as what comes bit by bit.
-        for start in range(0, len(piece), _PIECE):
-            self._text += piece[start : start + _PIECE]
-            if len(self._text) - self._read >= _PIECE and (place := self._look()) is not None:
+        # What comes as a whole is looked at as what comes bit by bit: always after so many characters.
+        self._unread += piece
+        for start in range(0, len(self._unread) - _PIECE + 1, _PIECE):
+            self._text += self._unread[start : start + _PIECE]
+            if (place := self._look()) is not None:
                 return place
+        if len(self._unread) >= _PIECE:
+            self._unread = self._unread[len(self._unread) // _PIECE * _PIECE :]
         return None
 
     def _look(self) -> int | None:
@@ -96,11 +99,14 @@ class RepetitionWatch:
 
     def _first_repeated(self, word: str) -> int | None:
         """Take the next word; return the number of the first word of a repetition."""
-        count = len(self._words)
-        for period in range(1, min(_PERIODS, count - 1) + 1):
-            self._runs[period] = self._runs[period] + 1 if self._words[-1 - period] == word else 0
-            if self._runs[period] >= _RUN:
-                return count - self._runs[period]
+        before = self._words[-2 : -2 - _PERIODS : -1]
+        if word in before:
+            for period, earlier in enumerate(before, 1):
+                self._runs[period] = self._runs[period] + 1 if earlier == word else 0
+                if self._runs[period] >= _RUN:
+                    return len(self._words) - self._runs[period]
+        else:
+            self._runs = [0] * (_PERIODS + 1)
         return self._ngrams.first() if self._ngrams.add(word) else None
 
     def _periodic_characters(self) -> int | None:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -171,6 +171,8 @@ def _content_text(content: Any) -> str:
 
 def _message_text(message: dict[str, Any], *, takes_calls: bool = True) -> str:
     """Return the text of a message or of a piece of one; where JSON is asked for, some models give it as a tool's arguments."""
+    if not (message.get("tool_calls") or message.get("function_call")):
+        return _content_text(message.get("content"))
     calls = [call.get("function") for call in message.get("tool_calls") or () if isinstance(call, dict)]
     arguments = [call.get("arguments") for call in [*calls, message.get("function_call")] if isinstance(call, dict)]
     texts = [part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in arguments if part]
@@ -179,6 +181,8 @@ def _message_text(message: dict[str, Any], *, takes_calls: bool = True) -> str:
 
 def _whole_characters(text: str) -> tuple[str, str]:
     """Return the complete characters of a piece, and the half of a surrogate pair at its end."""
+    if text.isascii() and "\0" not in text:
+        return text, ""
     half = text[-1:] if "\ud800" <= text[-1:] < "\udc00" else ""
     complete = text.removesuffix(half).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return clean(complete), half
@@ -245,9 +249,12 @@ async def chat_stream(provider: Provider, api_key: str | None, call: Call) -> As
         answer = _Answer(provider, call)
         try:
             async with contextlib.aclosing(_events(provider, api_key, call, answer, times)) as events:
-                async for data in events:
-                    if piece := answer.add(data, api_key):
-                        yield piece
+                async for together in events:
+                    for data in together:
+                        if piece := answer.add(data, api_key):
+                            yield piece
+                        if answer.reason:
+                            break
                     if answer.reason:
                         break
         except FieldRefused as error:
@@ -334,7 +341,7 @@ class _Answer:
             piece, self._half = _whole_characters(
                 self._half + _message_text(message, takes_calls=self._call.schema is not None)
             )
-            refused = _text(message.get("refusal"))
+            refused = _text(message["refusal"]) if message.get("refusal") else ""
             reasoning = next((_text(message[name]) for name in _REASONING if message.get(name)), "")
             self._finish = _reason(choice) or self._finish or ("stop" if "message" in choice else "")
         except (ValueError, AttributeError, TypeError, KeyError, IndexError, RecursionError):
@@ -343,15 +350,18 @@ class _Answer:
             ) from None
         # One event may be as long as the whole.
         piece = piece[: max(0, self._most_characters - self._read)]
-        self._refusal += refused[: _MAX_REFUSAL - len(self._refusal)]
-        self._read += len(piece) + len(refused) + len(reasoning)
-        self._reasoning += len(reasoning)
-        if piece or reasoning:
-            self._sign_seconds = self._sign_seconds or time.monotonic() - self._began
+        self._read += len(piece)
+        if refused or reasoning:
+            self._refusal += refused[: _MAX_REFUSAL - len(self._refusal)]
+            self._read += len(refused) + len(reasoning)
+            self._reasoning += len(reasoning)
+        if (piece or reasoning) and not self._sign_seconds:
+            self._sign_seconds = time.monotonic() - self._began
         if reasoning and self._reasoning_watch.feed(reasoning) is not None:
             self.reason = REPETITION
         if piece:
-            self._first_seconds = self._first_seconds or time.monotonic() - self._began
+            if not self._first_seconds:
+                self._first_seconds = time.monotonic() - self._began
             self._pieces.append(piece)
             self._size += len(piece)
             self._end = self._watch.feed(piece)
@@ -435,28 +445,68 @@ def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
     return 0 < tokens_read < (likely if is_round else least) - _TEMPLATE_TOKENS
 
 
+class _Inflow:
+    """A body that a task of its own reads: what has come is taken together, and waited for once."""
+
+    def __init__(self, parts: AsyncIterator[bytes]) -> None:
+        self._parts: list[bytes] = []
+        self._has_come = asyncio.Event()
+        self._error: Exception | None = None
+        self._is_at_end = False
+        self._task = asyncio.create_task(self._read(parts))
+
+    async def _read(self, parts: AsyncIterator[bytes]) -> None:
+        try:
+            async for part in parts:
+                if part:
+                    self._parts.append(part)
+                    self._has_come.set()
+        except Exception as error:
+            self._error = error
+        self._is_at_end = True
+        self._has_come.set()
+
+    async def take(self, seconds: float) -> bytes:
+        """Return what has come, at the end nothing. Raises TimeoutError; what ended the body, once what came is taken."""
+        if not self._parts and not self._is_at_end:
+            async with asyncio.timeout(seconds):
+                await self._has_come.wait()
+        self._has_come.clear()
+        came = b"".join(self._parts)
+        self._parts.clear()
+        if not came and self._error is not None:
+            raise self._error
+        return came
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+
 async def _events(
     provider: Provider, api_key: str | None, call: Call, answer: _Answer, times: _Times
-) -> AsyncGenerator[bytes]:
-    """Yield the data of a stream's server-sent events, or the one answer of an endpoint that does not stream.
+) -> AsyncGenerator[list[bytes]]:
+    """Yield the data of a stream's server-sent events that came together, or the one answer of an endpoint that does not stream.
 
     Lines are split at line feeds only, since data may hold other breaks. Comments keep a connection open, but are no answer.
     """
     silence, begins, end = times.silence, times.begins, times.end
     answer.sent = chat_body(provider, call, refused_fields(provider, call.model), stream=True)
     seconds = min(silence, begins - time.monotonic())
-    async with open_response(provider, api_key, "/chat/completions", answer.sent, seconds=seconds) as response:
+    async with (
+        open_response(provider, api_key, "/chat/completions", answer.sent, seconds=seconds) as response,
+        contextlib.aclosing(_Inflow(response.aiter_bytes())) as inflow,
+    ):
         answer.is_llama_cpp = response.headers.get("server") == "llama.cpp"
-        parts = response.aiter_bytes()
         is_json = response.headers.get("content-type", "").startswith("application/json")
         buffer, at_end, last = b"", False, time.monotonic()
         beginning, has_data, is_error = b"", False, False
         while not at_end:
             try:
                 until = min(end, last + silence, end if answer.has_begun else begins)
-                buffer += await asyncio.wait_for(anext(parts), max(0.0, until - time.monotonic()))
-            except StopAsyncIteration:
-                at_end = True
+                came = await inflow.take(max(0.0, until - time.monotonic()))
+                buffer, at_end = buffer + came, not came
             except TimeoutError:
                 if until == end and answer.has_begun:
                     answer.reason = TIME
@@ -472,12 +522,13 @@ async def _events(
             beginning = beginning or without_key(buffer, api_key)[:80]
             if is_json and at_end:
                 has_data = True
-                yield without_key(buffer, api_key)
+                yield [without_key(buffer, api_key)]
             if is_json:
                 continue
             lines = buffer.split(b"\n")
             # The last line is complete only at the end.
             buffer = b"" if at_end else lines.pop()
+            together = []
             for line in lines:
                 if line.startswith(b"event:"):
                     is_error = line[6:].strip() == b"error"
@@ -487,8 +538,10 @@ async def _events(
                     # LM Studio; an error that does not say so itself.
                     if is_error and data[:1] not in (b"{", b'"'):
                         data = json.dumps(data.decode("utf-8", "replace")).encode()
-                    yield b'{"error": %s}' % data if is_error else data
+                    together.append(b'{"error": %s}' % data if is_error else data)
                     is_error = False
+            if together:
+                yield together
         if not has_data:
             words = clean(beginning.decode("utf-8", "replace"))
             raise ProviderFault(f'provider "{provider.name}" did not answer with JSON but with {words!r}') from None

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pg_graphrag.ground.json_reading import json_text
 from pg_graphrag.search.contexts.citations import pieces
 from pg_graphrag.search.contexts.sentences_in_order import (
     MAX_CHUNKS,
@@ -80,7 +81,8 @@ def _of_chunks(query: Query, context: dict[str, Any]) -> Iterator[Sentence]:
     by_chunk = passages.windows_of(query, [chunk["chunk_id"] for chunk in chunks], asks=False)
     for place, chunk in enumerate(chunks):
         number, shown = chunk["reference"], chunk["content"]
-        theme = chunk["explain"].get("graph_global", {}).get("report") or ""
+        # What notes were made of has no score to explain.
+        theme = chunk.get("explain", {}).get("graph_global", {}).get("report") or ""
         whole = {
             "chunk_id": chunk["chunk_id"],
             "content": shown,
@@ -104,4 +106,5 @@ def _of_claims_and_rows(query: Query, context: dict[str, Any]) -> Iterator[Sente
 
 
 def _pairs(values: dict[str, Any]) -> str:
-    return "; ".join(f"{name}: {value}" for name, value in values.items() if value is not None)
+    texts = {name: value if isinstance(value, str) else json_text(value) for name, value in values.items()}
+    return "; ".join(f"{name}: {text}" for name, text in texts.items() if values[name] is not None)

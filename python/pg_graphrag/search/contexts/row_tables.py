@@ -3,13 +3,12 @@
 `Query.visible` has the rows that the caller may SELECT: row-level security of documents asked as him (server/access/caller.py).
 """
 
-import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pg_graphrag.ground.json_reading import read_json
+from pg_graphrag.ground.json_reading import json_text, read_shown_json
 from pg_graphrag.ground.numeric import Ids, distinct, np, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, timed, visible_digest
@@ -81,7 +80,7 @@ class TableRow:
     @classmethod
     def of(cls, row: Row) -> "TableRow":
         """Make it of a row of `_ROWS`."""
-        metadata = read_json(row["metadata"])
+        metadata = read_shown_json(row["metadata"])
         values: dict[str, Any] = {"key": key_of(row)}
         if row["kind"] == "entities":
             values["name"] = row["title"]
@@ -282,6 +281,6 @@ def _read_documents_of(query: Query, chunks: Ids, entities: list[int]) -> dict[i
 
 
 def _cell(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json_text(value)
     text = neutral_line(text.translate(_BARS))
     return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"

@@ -7,7 +7,7 @@ what they name, and the question does not, stands in its title or in itself. `py
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise, zip_longest
 
 from pg_graphrag.ground.numeric import Flags, Scores, distinct, np
 from pg_graphrag.search.contexts.citations import pieces
@@ -43,6 +43,8 @@ SAME_PIECES = 0.7
 
 # What begins a line of Markdown: of a list, a quotation or a heading.
 _LINE_MARK = re.compile(r"\A(?:[-*+•>|#\s]|\d{1,3}[.)]\s)+")
+# Below the heads of a table.
+_BELOW_HEADS = re.compile(r"\|(?:\s*:?-+:?\s*\|)+")
 _FENCE = re.compile(r"^[ \t]*+(?:`{3,}+|~{3,}+)[^`\n]*+$", re.MULTILINE)
 _ASKS = re.compile(r"[?？؟]\W*\Z")
 # Who speaks, or what else a line of a conversation is: Time: 20:15.
@@ -226,8 +228,9 @@ def of_windows(
 ) -> Iterator[Sentence]:
     """Yield the sentences of a chunk's windows, as far as they stand in what is `shown` of it."""
     name_of, before, speaker = speakers(shown), "", ""
+    rows = _with_heads(shown)
     for text, start, end, nearness in _units(query, windows, shown, title, in_turns=bool(name_of)):
-        if not (line := readable(text)):
+        if not (line := readable(rows.get(text, text))):
             continue
         if name_of and (label := _LABEL.match(text)):
             speaker = name_of.get(label[1], "")
@@ -235,6 +238,25 @@ def of_windows(
         chunk = windows[0]["chunk_id"]
         yield Sentence(line, number, chunk, place, title, asked, speaker, nearness / 2, theme, start, end)
         before = line
+
+
+def _with_heads(text: str) -> dict[str, str]:
+    """Return {row of a Markdown table: its cells, each behind its head}."""
+    rows: dict[str, str] = {}
+    heads: list[str] = []
+    for before, line in pairwise(map(str.strip, text.splitlines()) if "-|" in text or "- |" in text else ()):
+        if _BELOW_HEADS.fullmatch(line):
+            heads = _cells(before)
+        elif not line.startswith("|"):
+            heads = []
+        elif heads:
+            cells = zip_longest(heads, _cells(line), fillvalue="")
+            rows[line] = "; ".join(f"{head}: {cell}" if head else cell for head, cell in cells if cell)
+    return rows
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("|").split("|")]
 
 
 def _units(

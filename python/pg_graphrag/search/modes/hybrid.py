@@ -16,7 +16,8 @@ MODE = Mode(
     a title, so are chunks of other documents to which names in the first ones lead, as far as they are near to
     question and name and have words of the question that the first ones lack (`bridges`: over which name, from
     which chunk). With `"extractor": "llm"`, what the model said of entities and relationships chooses chunks to
-    start from. Multi-hop questions gain most. Where words alone find the answer, it stays within .02 of `bm25`'s
+    start from. Where the corpus' option `conversation` is set, turns count by the turns around them (`turns`), and the
+    walk less. Multi-hop questions gain most. Where words alone find the answer, it stays within .02 of `bm25`'s
     recall. `{"profile": "paper"}`: local and global, round-robin.""",
     source="HippoRAG, arXiv 2405.14831; LightRAG",
     function="BM25, dense retrieval and PageRank over the entity–chunk graph, fused",

@@ -134,7 +134,7 @@ def names_in(corpus: Corpus, text: str) -> Sequence[Concept]:
     from pg_graphrag.llm.embedding.name_tagger import reads_names  # mode bm25 does without
 
     model = corpus.options.embedding
-    return _reading(model.model, text)[1] if model.local and reads_names(model.model) and model.embeds(text) else ()
+    return _reading(model.model, text)[1] if reads_names(model.model) and model.reads(text) else ()
 
 
 def forget_questions() -> None:

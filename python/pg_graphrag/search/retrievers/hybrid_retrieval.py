@@ -20,6 +20,7 @@ from pg_graphrag.search.retrievers.bridges import with_bridges
 from pg_graphrag.search.retrievers.lexical import bm25
 from pg_graphrag.search.retrievers.other_rows import with_other_rows
 from pg_graphrag.search.retrievers.pagerank import SEED_CHUNKS, Walk, pagerank
+from pg_graphrag.search.retrievers.turns import with_turns
 
 # Chosen on the dev halves of LiHua-World and MuSiQue (bench/RESULTS.md). Descriptions of entities and relationships
 # by models give places to start from, and their chunks.
@@ -27,6 +28,8 @@ HYBRID_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "entity_mentions": 0.0, "relation
 # For a query that names a document by its title: the walk starts at the right place, so it counts more, and words less.
 # From 6 to 8 all are as good.
 TITLED_WEIGHTS = HYBRID_WEIGHTS | {"bm25": 0.5, "pagerank": 7.0}
+# Turns of a conversation are found by the turns around them, to which names do not lead. From .5 to 1.5 all are as good.
+TURNS_WEIGHTS = HYBRID_WEIGHTS | {"pagerank": 1.0}
 # Weights of the rankings that choose the chunks from which the walk starts.
 SEED_WEIGHTS = {"windows": 1.0, "bm25": 1.0, "entity_mentions": 0.5, "relationship_mentions": 0.5}
 # How much more a chunk counts whose title the first chunk mentions, in standard scores. From 4 to 6 all are as good.
@@ -46,7 +49,11 @@ def hybrid(query: Query, depth: int) -> Fused:
         return round_robin(both_levels(query, depth))
     direct = _direct(query, depth)
     walked = pagerank(query, _seeds(query, direct), depth)
-    weights = TITLED_WEIGHTS if len(walked.mentions.titled) and query.dense_works else HYBRID_WEIGHTS
+    weights = HYBRID_WEIGHTS
+    if query.corpus.options.conversation:
+        weights, direct = TURNS_WEIGHTS, with_turns(query, direct)
+    if len(walked.mentions.titled) and query.dense_works:
+        weights = TITLED_WEIGHTS
     fused = standard_scores(weights)([*direct, _logarithmic(walked.ranking, direct[0].coverage)])
     return with_bridges(query, _with_mentioned_titles(query, fused, walked.mentions), walked.mentions)
 

@@ -7,6 +7,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.server.corpus import extraction_schema
 from pg_graphrag.server.corpus.extraction_schema import ExtractionSchema
 from pg_graphrag.text.languages import REGCONFIG, knows
+from pg_graphrag.text.words.concepts import latin_language
 
 ENGLISH_MODEL, MULTILINGUAL_MODEL = "all-MiniLM-L6-v2", "multilingual-e5-small"
 # Models inside the server, with their dimensions.
@@ -48,6 +49,15 @@ class Embedding:
         What is at an endpoint is for its owner to judge.
         """
         return not self.local or knows(self.model, text)
+
+    def reads(self, text: str) -> bool:
+        """Return whether names of a text are read by this model: one in the server that was made for its language.
+
+        Words tell it, too: a vector of a German text by the English model finds something; what it reads there is no name.
+        """
+        if not self.local or not self.embeds(text):
+            return False
+        return self.model != ENGLISH_MODEL or latin_language(text) == "en"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +178,7 @@ class Options:
     cypher: bool = True
     query_log: bool = False
     notify: bool = False
+    conversation: str | None = None
     full_names: bool = True
     retention: Retention = field(default_factory=Retention)
 
@@ -245,6 +256,9 @@ def parse(options: dict[str, Any]) -> Options:
     for name in ("claims", "cypher", "full_names", "notify", "query_log"):
         if not isinstance(getattr(parsed, name), bool):
             raise _bad_option(name, getattr(parsed, name), "true or false")
+    field_name = parsed.conversation
+    if field_name is not None and not (isinstance(field_name, str) and 0 < len(field_name) <= 200):
+        raise _bad_option("conversation", field_name, "the name of a field of the metadata, or null")
     seconds = parsed.answer_timeout
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= MAX_ANSWER_SECONDS:
         raise _bad_option("answer_timeout", seconds, f"seconds, above 0 and at most {MAX_ANSWER_SECONDS}")

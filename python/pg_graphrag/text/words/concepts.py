@@ -87,7 +87,8 @@ def _of_few_words(text: str) -> str:
         return "en"
     words = _WORD.findall(text)
     small = {word for word in words if len(word) > 2 and word.islower()}
-    if not small or not ENGLISH_WORDS.isdisjoint(word.lower() for word in words):
+    # AS and IT are names.
+    if not small or not ENGLISH_WORDS.isdisjoint(word.lower() for word in words if not word.isupper()):
         return "en"
     from pg_graphrag.text.words import english_words, german
 

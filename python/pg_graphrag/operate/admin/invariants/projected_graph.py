@@ -18,7 +18,8 @@ _EXPECTED = {
     "Entity": f"""
         SELECT e.id, NULL::bigint AS start_id, NULL::bigint AS end_id,
                {_MAP}_nonull('entity_id', e.id, 'key', e.key, 'name', e.name, 'type', e.type, 'description', e.description,
-                             'degree', e.degree, 'attributes', a.attributes::text::ag_catalog.agtype) AS properties
+                             'degree', e.degree,
+                             'attributes', graphrag._graph_attributes(a.attributes)::text::ag_catalog.agtype) AS properties
           FROM graphrag.entities e
           LEFT JOIN (SELECT v.entity_id, pg_catalog.jsonb_object_agg(v.key, v.value::jsonb) AS attributes
                        FROM (SELECT x.entity_id, x.key,

@@ -42,15 +42,15 @@ HEAD = """\
 """
 LEAST_USED, PENALTY, LEAST_WEIGHT = 20, 6.0, 10
 # So much a deviation of a state counts beside a trait, which is 0 or 1: less is a heavier penalty.
-STATE_SCALE = 0.1
+STATE_SCALE = 0.2
 # Of one text no more documents are read than have so many characters; of a concept no more documents are examples.
 MOST_CHARACTERS, MOST_DOCUMENTS = 150_000, 4
 # Odds that are asked for in a note, a passage and a longer document, as logarithms, by who calls the concept a name
 # (docs/decisions/text.md).
 DEMANDED = {
-    **dict.fromkeys(("called name", "called phrase", "half name", "half phrase"), (-2.0, -2.0, 0.75)),
-    "uncalled name": (-2.0, -1.5, 1.5),
-    "uncalled phrase": (-0.4, 0.1, 1.5),
+    **dict.fromkeys(("called name", "called phrase", "half name", "half phrase"), (-3.0, -3.0, 0.0)),
+    "uncalled name": (-1.5, -1.35, 1.75),
+    "uncalled phrase": (-1.0, 0.25, 2.0),
     **dict.fromkeys(("unread name", "unread phrase"), (-1.0, -1.0, -1.0)),
 }
 FOLDS = 10

@@ -28,8 +28,8 @@ from pg_graphrag.text.sentences import is_wrap
 
 # SHA-256 of the weights of each model.
 DIGESTS = {
-    "multilingual-e5-small": "30f2e0c5c139774255fd94b9319b801c53306848ca3797446d35b1f27c5f4186",
-    "all-MiniLM-L6-v2": "32bcdd0d0a035c04ff58dc828cce791d9d229841a18446fb8623c405b20bd79a",
+    "multilingual-e5-small": "e8514cb46b0f6f7fd0ff6b397323932c525d143f4f6d68e15e4e9020b7a33d71",
+    "all-MiniLM-L6-v2": "c1f023856c9b7c46abae3f21ff798b85abfc1ba4a742cd47f6e3e778ad906d38",
 }
 _LETTER = re.compile(r"[^\W\d_]")
 # What the product calls the tagger's types.

@@ -118,9 +118,15 @@ def test_a_protection_in_force_outlasts_the_update(restored: Database) -> None:
 def test_unprotect_ends_a_protection_that_an_earlier_version_began(restored: Database) -> None:
     restored.execute("ALTER EXTENSION pg_graphrag UPDATE")
     restored.execute("SELECT graphrag.unprotect('guarded')")
-    assert rows(restored, "SELECT polname::text FROM pg_policy") == [("pictures_of_documents",)]
-    secured = "SELECT relname::text FROM pg_class WHERE relrowsecurity AND relnamespace = 'graphrag'::regnamespace"
-    assert rows(restored, secured) == [("pictures",)]
+    # From 0.3.0 on the dump has a grant, attached rows and a history, whose policies stay.
+    others = (
+        "SELECT polname::text FROM pg_policy WHERE polname NOT IN (SELECT name FROM graphrag._document_policies())"
+        " AND polname NOT IN (SELECT 'graphrag_protection_' || id FROM graphrag.corpora WHERE name = 'guarded history')"
+    )
+    assert rows(restored, others) == [("pictures_of_documents",)]
+    if not value(restored, "SELECT EXISTS (SELECT FROM graphrag.corpus_grants)"):
+        secured = "SELECT relname::text FROM pg_class WHERE relrowsecurity AND relnamespace = 'graphrag'::regnamespace"
+        assert rows(restored, secured) == [("pictures",)]
     with as_reader(restored) as reader:
         sql = "SELECT source_key FROM graphrag.documents WHERE corpus = 'guarded' ORDER BY 1"
         assert rows(reader, sql) == [("land",), ("nemo",)]

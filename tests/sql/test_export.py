@@ -76,10 +76,10 @@ def test_the_command_draws_the_graph_by_community(
 ) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / "graph.svg"
-    assert main(["plot", "--url", filled.url, "--max-nodes", "3", str(path)]) == 0
+    assert main(["plot", "--url", filled.url, "--max-nodes", "2", str(path)]) == 0
     total = filled.execute("SELECT count(*) FROM graphrag.graph_nodes").fetchone()[0]
     output = capsys.readouterr().out
-    assert output.startswith(f"{path}: 3 entities, the most connected of {total}, ") and output.endswith(
+    assert output.startswith(f"{path}: 2 entities, the most connected of {total}, ") and output.endswith(
         "by communities\n"
     )
     texts = [text for text in ElementTree.parse(path).getroot().itertext() if text.strip()]

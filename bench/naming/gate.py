@@ -49,7 +49,7 @@ MOST_CHARACTERS, MOST_DOCUMENTS = 150_000, 4
 # (docs/decisions/text.md).
 DEMANDED = {
     **dict.fromkeys(("called name", "called phrase", "half name", "half phrase"), (-3.0, -3.0, 0.0)),
-    "uncalled name": (-1.5, -1.35, 1.75),
+    "uncalled name": (-2.0, -1.35, 1.75),
     "uncalled phrase": (-1.0, 0.25, 2.0),
     **dict.fromkeys(("unread name", "unread phrase"), (-1.0, -1.0, -1.0)),
 }

@@ -113,9 +113,9 @@ async def read_around_a_hit(use: Any) -> None:
 
 
 async def know_an_entity_by_a_rough_name(use: Any) -> None:
-    """What is a "mutlicolumn index" related to?"""
-    found = (await use("find_entity", name="mutlicolumn index"))["entities"]
-    assert found[0]["name"].lower() in ("multicolumn index", "multicolumn indexes")
+    """What is an "oprator class" related to?"""
+    found = (await use("find_entity", name="oprator class"))["entities"]
+    assert found[0]["name"].lower() in ("operator class", "operator classes")
     near = await use("neighbors", entity=found[0]["name"])
     assert all(row["relationship"] for row in near["neighbors"])
     assert near["neighbors"]

@@ -221,7 +221,7 @@ def test_a_spent_budget_stops_indexing_until_there_is_more(module_db: Database, 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("rounds", [0, 1])
 def test_the_estimate_is_a_little_more_than_it_then_costs(module_db: Database, endpoint: Endpoint, rounds: int) -> None:
-    corpus = extracted_texts(module_db, endpoint, max_gleaning=rounds, chunk_token_size=400)
+    corpus = extracted_texts(module_db, endpoint, max_gleaning=rounds, chunk_token_size=300)
     other = long_text(60).replace("Ada Lovelace", "a stranger").replace("London", "Rome")
     put_all(module_db, corpus, STORIES | {"long": long_text(60), "other": other, "twin": STORIES["ada"]})
     estimate = "SELECT documents, calls, cached_calls, tokens_in, tokens_out, cost FROM graphrag.estimate_cost(%s)"

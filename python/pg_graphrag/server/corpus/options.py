@@ -1,5 +1,6 @@
 """Options of a corpus, their defaults and checks."""
 
+import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -10,6 +11,8 @@ from pg_graphrag.text.languages import REGCONFIG, knows
 from pg_graphrag.text.words.concepts import latin_language
 
 ENGLISH_MODEL, MULTILINGUAL_MODEL = "all-MiniLM-L6-v2", "multilingual-e5-small"
+# Full-width letters and digits of Latin script, which the English model has no pieces for.
+_WIDE_LETTER = re.compile("[０-９Ａ-Ｚａ-ｚ]")
 # Models inside the server, with their dimensions.
 LOCAL_MODELS = {ENGLISH_MODEL: 384, MULTILINGUAL_MODEL: 384}
 # Limit of an HNSW index over pgvector's type. Models with more dimensions shorten their vectors on request.
@@ -57,7 +60,7 @@ class Embedding:
         """
         if not self.local or not self.embeds(text):
             return False
-        return self.model != ENGLISH_MODEL or latin_language(text) == "en"
+        return self.model != ENGLISH_MODEL or (latin_language(text) == "en" and not _WIDE_LETTER.search(text))
 
 
 @dataclass(frozen=True, slots=True)

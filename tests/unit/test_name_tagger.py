@@ -168,6 +168,19 @@ def test_no_name_goes_on_to_the_next_item_whatever_its_mark(lines: tuple[str, st
     assert second.strip() in beginnings(f"Minutes\nwere kept\n{first}\n{second}\nof Oslo")
 
 
+LISTS = (
+    "Mit freundlichen Grüßen\nKlaus Weber\nSiemens AG\nTel. 030 123456",
+    "Attendees:\nBob Stone\nNadia Rahman\nJürgen Müller",
+    "山田太郎\n株式会社日立製作所\n東京都千代田区",
+    "李芳\n华为技术有限公司\n深圳市",
+)
+
+
+@pytest.mark.parametrize("text", LISTS)
+def test_lines_of_names_alone_are_names_by_themselves(text: str) -> None:
+    assert beginnings(text) == text.split("\n")[1:]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -175,7 +188,7 @@ def test_no_name_goes_on_to_the_next_item_whatever_its_mark(lines: tuple[str, st
         "as always in these months the plant was opened\nby the engineers of PostgreSQL\n17.2 is new",
         "in the old\n- by the engineers of PostgreSQL\n  17.2 is new",
         "the well\nknown and never\n-ending work of Ann\n(Lee) and Bob\n[sic] Stone",
-        "it was by Bob\nA. Stone\nC. Lee",
+        "it was by Bob\nA. Stone and\nC. Lee",
         "it was in the\nwork of Bob\nJ) Stone",
         "映画は有名で\nこれはレオナルド\n・ダ・ヴィンチ",
         "in the cold of\n-5 degrees and\n-7 degrees",

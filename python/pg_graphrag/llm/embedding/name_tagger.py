@@ -172,6 +172,9 @@ _LIKE_ITEM = re.compile(
     r"[^\S\n]{0,40}(?:(?P<number>\(\d{1,3}\)\s|（\d{1,3}）|\d{1,3}(?:\)\s|[、）]))|(?P<letter>\(?[A-Za-z]\)\s|（?[A-Za-z]）)"
     r"|(?P<section>\d{1,2}(?:\.\d{1,2}){1,3}\.?\s)|(?P<dash>[-–—*+](?=[^\W\d_]))|(?P<dot>[・•](?=\w)))"
 )
+_WORD_AT, _HIRAGANA = re.compile(r"\S+"), re.compile("[ぁ-ん]")
+# Hardly anybody wraps at fewer columns.
+_LEAST_WIDTH = 40
 _FIELD = re.compile(r"[^\S\n]{0,40}[^\W\d_][\w ]{0,30}[:：]")
 # The score of what cannot be.
 NEVER = np.float32(-1e4)
@@ -336,9 +339,21 @@ def _beginnings(text: str, places: Sequence[Span]) -> list[int]:
         line = text.rfind("\n", 0, end) + 1
         is_apart = text.count("\n", end, start) > 1 or _HEADING.match(text, line) or _are_items(text, line, start)
         is_new = line == 0 or _ITEM.match(text, start) or (_FIELD.match(text, line) and _FIELD.match(text, start))
-        if is_apart or (is_new and not is_wrap(text, text.index("\n", end), start)):
+        newline = text.index("\n", end)
+        if is_apart or _is_of_names(text, line, newline, start) or (is_new and not is_wrap(text, newline, start)):
             numbers.append(number)
     return numbers
+
+
+def _is_of_names(text: str, line: int, newline: int, start: int) -> bool:
+    """Whether a line has names alone and was ended on purpose, since the next word would have fit: of a list, or a signature."""
+    if any(word[0].islower() for word in text[line : start + 1].split()) or _HIRAGANA.search(text, line, start):
+        return False
+    word = _WORD_AT.match(text, start)
+    first = text.rfind("\n\n", 0, line) + 1
+    last = text.find("\n\n", newline)
+    widest = max(map(len, text[first : last if last >= 0 else None].split("\n")))
+    return newline - line + 1 + (len(word[0]) if word else 0) <= max(widest, _LEAST_WIDTH)
 
 
 def _are_items(text: str, line: int, following: int) -> bool:

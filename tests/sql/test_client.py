@@ -596,3 +596,15 @@ def test_waiting_shows_how_far_it_is(client: GraphRAG, capsys: pytest.CaptureFix
     client.process_jobs()
     assert client.wait_until_indexed(show_progress=True).indexed == 3
     assert capsys.readouterr().err.splitlines() == ["0 of 3 documents are indexed", "3 of 3 documents are indexed"]
+
+
+def test_a_database_without_the_extension_says_what_makes_it(empty_db: Database) -> None:
+    with GraphRAG(empty_db.url) as rag, pytest.raises(psycopg.errors.InvalidSchemaName, match="CREATE EXTENSION"):
+        rag.search("Who?")
+
+    async def search() -> None:
+        async with AsyncGraphRAG(empty_db.url) as rag:
+            await rag.search("Who?")
+
+    with pytest.raises(psycopg.errors.InvalidSchemaName, match="pg-graphrag install"):
+        asyncio.run(search())

@@ -42,7 +42,10 @@ SELECT coalesce(pg_catalog.bool_or(c.relname OPERATOR(pg_catalog.=) '_installed'
 """
 _VERSION = "SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'pg_graphrag'"
 # What a database answers that lacks what is asked for.
-LACKS = (psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)
+LACKS = (
+    *(psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn),
+    psycopg.errors.InvalidSchemaName,
+)
 
 
 class Catalogue(NamedTuple):
@@ -122,11 +125,11 @@ def _is_own(connection: Any) -> bool:
 
 
 def lacking(connection: psycopg.Connection[Any], error: psycopg.Error) -> psycopg.Error:
-    """Return the error to raise where the database lacks something: with a HINT where its extension is of another version."""
+    """Return the error to raise where the database lacks something: with a HINT where it has no extension, or of another version."""
     if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         return error
     row = connection.cursor(row_factory=psycopg.rows.tuple_row).execute(_VERSION, prepare=False).fetchone()
-    return _of_another_version(error, row)
+    return _with_hint(error, row)
 
 
 async def lacking_async(connection: psycopg.AsyncConnection[Any], error: psycopg.Error) -> psycopg.Error:
@@ -134,14 +137,17 @@ async def lacking_async(connection: psycopg.AsyncConnection[Any], error: psycopg
     if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         return error
     cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
-    return _of_another_version(error, await (await cursor.execute(_VERSION, prepare=False)).fetchone())
+    return _with_hint(error, await (await cursor.execute(_VERSION, prepare=False)).fetchone())
 
 
-def _of_another_version(error: psycopg.Error, row: tuple[Any, ...] | None) -> psycopg.Error:
-    if row is None or row[0] == __version__:
+def _with_hint(error: psycopg.Error, row: tuple[Any, ...] | None) -> psycopg.Error:
+    if isinstance(error, psycopg.errors.InvalidSchemaName) and row is None:
+        hint = "Run CREATE EXTENSION pg_graphrag CASCADE there, or pg-graphrag install where it has only pgvector."
+    elif row is None or row[0] == __version__:
         return error
-    versions = f"The extension is version {row[0]}, this client {__version__}."
-    hint = f"{versions} Run ALTER EXTENSION pg_graphrag UPDATE there, or use the client of its version."
+    else:
+        versions = f"The extension is version {row[0]}, this client {__version__}."
+        hint = f"{versions} Run ALTER EXTENSION pg_graphrag UPDATE there, or use the client of its version."
     return type(error)(f"{error.diag.message_primary}\nHINT:  {hint}")
 
 

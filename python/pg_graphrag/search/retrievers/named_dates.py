@@ -9,8 +9,10 @@ from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Fused, leveled_sums, ranking
 from pg_graphrag.text.dates import periods
 
-# Of what it scores above the last chunk, what a chunk of a named time has besides. From 1.5 to 3 all are as good.
+# Of what it scores above the last chunk, what a chunk of a named time has besides. From 1.5 to 2 all are as good.
 DATED = 1.5
+# Where a larger share of the found chunks are of that time, it tells nothing: they may have been imported then.
+MANY = 0.5
 _DATED = f"""
 SELECT {packed(ids="c.id")}
   FROM graphrag.chunks c
@@ -23,17 +25,17 @@ SELECT {packed(ids="c.id")}
 def with_named_dates(query: Query, fused: Fused) -> Fused:
     """Bring forward the chunks of documents whose `valid_from` is in a day or month that the query names.
 
-    The less, the more of the found chunks these are: what all are from says nothing of any.
+    The less, the more of the found chunks these are.
     """
     named = periods(query.text[:MAX_UNDERSTOOD])
     if not named or not len(fused.ids):
         return fused
     is_dated = _dated(query, fused.ids, named)
     share = float(is_dated.mean())
-    if not 0 < share < 1:
+    if not 0 < share < MANY:
         return fused
     scores = fused.scores.copy()
-    scores[is_dated] += DATED * (1 - share) * (scores[is_dated] - scores.min())
+    scores[is_dated] += DATED * (1 - share / MANY) * (scores[is_dated] - scores.min())
     gains = leveled_sums(scores[is_dated] - fused.scores[is_dated])
     raised = ranking("dates", fused.ids[is_dated], gains, lambda _: {"named": named})
     return Fused(fused.ids, scores, [*fused.rankings, raised])

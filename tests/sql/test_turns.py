@@ -162,3 +162,9 @@ def test_a_second_host_finds_the_same(module_db: Database, plain: str) -> None:
     without_ids = [[(key, score, {**why, "window_id": 0}) for key, score, why in answer] for answer in answers]
     assert len(without_ids[0]) > 3
     assert close(*without_ids)
+
+
+def test_mix_heeds_turns_too(module_db: Database, memory: str) -> None:
+    sql = "SELECT explain FROM graphrag.search(%s, %s, 'mix', top_k => 8) WHERE source_key = %s"
+    ((explain,),) = rows(module_db, sql, QUESTION, memory, ANSWER)
+    assert explain["windows"]["turns"] > 0

@@ -94,6 +94,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "languages": search_terms.query_languages,
     "language": languages.detect,
     "dates": dates.dates,
+    "periods": dates.periods,
     "sentences": lambda text: sentences.sentences(text, "en"),
     "windows": lambda text: chunks.windows(text, 0, len(text), "en"),
     "keys of a title": names.title_keys.__wrapped__,

@@ -1,7 +1,7 @@
 """Dates of questions: every usual way of writing a day is read, and what is no day is left alone."""
 
 import pytest
-from pg_graphrag.text.dates import Date, dates
+from pg_graphrag.text.dates import Date, dates, periods
 
 DAY = Date(2026, 1, 6)
 
@@ -59,3 +59,28 @@ def test_a_day_is_written_as_documents_do() -> None:
     ordinals = [Date(2026, 3, day).in_words()[1] for day in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 31)]
     statement = ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "31st"]
     assert ordinals == [f"March {day} 2026" for day in statement]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        *(
+            (text, ["2023-05-08"])
+            for text in ("8 May 2023", "May 8th, 2023", "2023-05-08", "8. Mai 2023", "8 mai 2023")
+        ),
+        *((text, ["2023-05-08"]) for text in ("8 de mayo de 2023", "2023年5月8日", "8. MAI 2023")),
+        *(
+            (text, ["2023-05-*"])
+            for text in ("in May 2023", "im Mai 2023", "en mai 2023", "en mayo de 2023", "2023年5月")
+        ),
+        *(
+            ("le 1er août 2023", ["2023-08-01"]),
+            ("last week of August 2023", ["2023-08-*"]),
+            ("am 8. März", ["*-03-08"]),
+        ),
+        *(("from 8 May to 9 May 2023", ["*-05-08", "2023-05-09"]), ("May 2023 and May 2023", ["2023-05-*"])),
+        *((text, []) for text in ("in 2023", "step 5 may fail", "in 2010-12", "they may", "", "version 8.2", "in May")),
+    ],
+)
+def test_days_and_months_are_named_in_several_languages(text: str, named: list[str]) -> None:
+    assert periods(text) == named

@@ -18,6 +18,29 @@ _FORMS = (
     rf"\b(?P<name>{_MONTH})\b\.?\s+{_DAY}(?:st|nd|rd|th)?\b(?!:)(?:,?\s+{_YEAR}\b)?",
     rf"\b{_DAY}(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<name>{_MONTH})\b\.?(?:,?\s+{_YEAR}\b)?",
 )
+# In English, German, French and Spanish, for whole months, and for days that these write otherwise.
+_MONTH_NAMES = (
+    "jan(?:uary|uar)?|jänner|janv(?:ier)?|ene(?:ro)?",
+    "feb(?:ruary|ruar|rero)?|févr?(?:ier)?",
+    "mar(?:ch|s|zo)?|märz",
+    "apr(?:il)?|avr(?:il)?|abr(?:il)?",
+    "may|mai|mayo",
+    "jun[ei]?|juin|junio",
+    "jul[yi]?|juil(?:let)?|julio",
+    "aug(?:ust)?|août|agosto",
+    "sep(?:t(?:ember|embre|iembre)?)?",
+    "o[ck]t(?:ober|obre|ubre)?",
+    "nov(?:ember|embre|iembre)?",
+    "dec(?:ember)?|dez(?:ember)?|déc(?:embre)?|dic(?:iembre)?",
+)
+_ANY_NAME = rf"\b(?P<name>{'|'.join(_MONTH_NAMES)})\b\.?"
+_PERIOD_FORMS = (
+    rf"\b{_DAY}(?:\.|er|º)?\s+(?:de\s+)?{_ANY_NAME}(?:,?\s+(?:del?\s+)?{_YEAR}\b)?",
+    rf"{_ANY_NAME},?\s+(?:of\s+|del?\s+)?{_YEAR}\b",
+    rf"(?<!\d){_YEAR}\s*年\s*(?P<month>0?[1-9]|1[0-2])\s*月",
+)
+# "Step 5 may fail" names no day.
+_MAY_BE = re.compile(r"(?<=\d) may\b(?!,? (?:19|20)\d\d)")
 # Years that a day without a year may be in.
 _YEARS = range(1900, 2100)
 
@@ -55,9 +78,37 @@ def dates(text: str) -> tuple[list[Date], str]:
     return list(dict.fromkeys(date for _, date in sorted(matches, key=lambda match_date: match_date[0]))), text
 
 
+def periods(text: str) -> list[str]:
+    """Return the days, and the months of a year, that `text` names, each once: 2023-05-08, 2023-05-*, *-05-08 (of any year)."""
+    if not any(map(str.isdigit, text)):
+        return []
+    days, text = dates(_MAY_BE.sub("", text))
+    named = [_period(day.year, day.month, day.day) for day in days]
+    for form in _period_forms():
+        for match in form.finditer(text):
+            parts = match.groupdict()
+            name = parts.get("name")
+            named.append(_period(parts["year"], _month_of(name) if name else int(parts["month"]), parts.get("day")))
+        text = form.sub(" ", text)
+    return list(dict.fromkeys(named))
+
+
+def _period(year: int | str | None, month: int, day: int | str | None) -> str:
+    return f"{year or '*'}-{month:02}-{day or '*':0>{2 if day else 1}}"
+
+
 @cache
 def _forms() -> list[re.Pattern[str]]:
     return [re.compile(form, re.IGNORECASE) for form in _FORMS]
+
+
+@cache
+def _period_forms() -> list[re.Pattern[str]]:
+    return [re.compile(form, re.IGNORECASE) for form in _PERIOD_FORMS]
+
+
+def _month_of(name: str) -> int:
+    return next(number for number, names in enumerate(_MONTH_NAMES, 1) if re.fullmatch(names, name, re.IGNORECASE))
 
 
 def _date(match: re.Match[str]) -> Date:

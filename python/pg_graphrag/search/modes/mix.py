@@ -7,6 +7,8 @@ from pg_graphrag.search.retrievers import dense, graph_evidence
 from pg_graphrag.search.retrievers.bridges import with_bridges
 from pg_graphrag.search.retrievers.hybrid_retrieval import both_levels
 from pg_graphrag.search.retrievers.lexical import bm25
+from pg_graphrag.search.retrievers.named_dates import with_named_dates
+from pg_graphrag.search.retrievers.turns import with_turns
 
 
 def _retrieve(query: Query, depth: int) -> Fused:
@@ -14,18 +16,20 @@ def _retrieve(query: Query, depth: int) -> Fused:
     rankings = [*both_levels(query, depth), direct]
     if query.options.profile == "paper":
         return round_robin(rankings)
+    if query.corpus.options.conversation:
+        rankings = with_turns(query, rankings)
     if query.options.rrf_k is not None:
         return reciprocal_rank(query.options.rrf_k)(rankings)
     # By ranks, chunks in the middle of all three would stand before one that two have second (docs/decisions/search.md).
-    return with_bridges(query, shares_of_best(rankings))
+    return with_bridges(query, with_named_dates(query, shares_of_best(rankings)))
 
 
 MODE = Mode(
     name="mix",
     place=60,
     does="`local`, `global` and direct chunks, by scores, each as a share of the best of its ranking.",
-    details="""Where the question names a title, names lead on as in `hybrid`. With `rrf_k` it goes by reciprocal
-    rank, as 0.2.0 did. `{"profile": "paper"}`: round-robin.""",
+    details="""Where the question names a title or a time, and in conversations, it goes on as `hybrid` does. With `rrf_k`
+    it goes by reciprocal rank, as 0.2.0 did. `{"profile": "paper"}`: round-robin.""",
     source="LightRAG",
     options=("profile", "bm25_idf", "rrf_k", "graph_top_k"),
     defaults={"rrf_k": None},

@@ -18,6 +18,7 @@ from pg_graphrag.search.query.rankings import (
 from pg_graphrag.search.retrievers import dense, described_mentions, evidence_chunks, graph_evidence
 from pg_graphrag.search.retrievers.bridges import with_bridges
 from pg_graphrag.search.retrievers.lexical import bm25
+from pg_graphrag.search.retrievers.named_dates import with_named_dates
 from pg_graphrag.search.retrievers.other_rows import with_other_rows
 from pg_graphrag.search.retrievers.pagerank import SEED_CHUNKS, Walk, pagerank
 from pg_graphrag.search.retrievers.turns import with_turns
@@ -55,6 +56,7 @@ def hybrid(query: Query, depth: int) -> Fused:
     if len(walked.mentions.titled) and query.dense_works:
         weights = TITLED_WEIGHTS
     fused = standard_scores(weights)([*direct, _logarithmic(walked.ranking, direct[0].coverage)])
+    fused = with_named_dates(query, fused)
     return with_bridges(query, _with_mentioned_titles(query, fused, walked.mentions), walked.mentions)
 
 

@@ -125,7 +125,7 @@ def _is_own(connection: Any) -> bool:
 
 
 def lacking(connection: psycopg.Connection[Any], error: psycopg.Error) -> psycopg.Error:
-    """Return the error to raise where the database lacks something: with a HINT where it has no extension, or of another version."""
+    """Return the error to raise where a database lacks something, with a HINT where its extension is missing or another."""
     if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
         return error
     row = connection.cursor(row_factory=psycopg.rows.tuple_row).execute(_VERSION, prepare=False).fetchone()

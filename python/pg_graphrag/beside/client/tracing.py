@@ -26,7 +26,7 @@ _OPERATIONS = {"embedding": "embeddings", "rerank": "rerank"}
 # In the order in which most modes take them.
 _STEPS = (
     *("caller", "keywords", "embed", "bm25", "vectors", "mentions", "graph", "concepts", "seed_sentences", "pagerank"),
-    *("bridges", "turns", "paths", "communities", "reports", "fuse", "rows", "relevance", "rerank", "select"),
+    *("bridges", "turns", "dates", "paths", "communities", "reports", "fuse", "rows", "relevance", "rerank", "select"),
     *("near_duplicates", "texts", "passages", "sql", "answer"),
 )
 # Shorter steps are not shown: most modes do a dozen things for some hundredths of a millisecond.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pg_graphrag.beside.client import AsyncGraphRAG, GraphRAG
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 __all__ = ["AsyncGraphRAG", "GraphRAG", "__version__"]
 
 # Where new sessions import from: in a server a link, which an update turns to another folder.

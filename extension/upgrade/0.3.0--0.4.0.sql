@@ -1,0 +1,1 @@
+-- What CREATE OR REPLACE cannot do on the way from 0.3.0 to 0.4.0: changes of tables, and what is no more.

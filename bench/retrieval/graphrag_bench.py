@@ -448,12 +448,12 @@ def sentences(rag: GraphRAG, questions: Sequence[Question]) -> list[list[str]]:
     by_filter: dict[str | None, list[Question]] = {}
     for question in questions:
         by_filter.setdefault(question.source, []).append(question)
-    found = {}
+    by_id = {}
     for source, of_source in by_filter.items():
         extracts = answered(rag, [question.text for question in of_source], of_source[0].filter)
         print(f"{source or 'all'}: {len(of_source)} questions", file=sys.stderr, flush=True)
-        found |= {question.id: each or [] for question, each in zip(of_source, extracts, strict=True)}
-    return [found[question.id] for question in questions]
+        by_id |= {question.id: each or [] for question, each in zip(of_source, extracts, strict=True)}
+    return [by_id[question.id] for question in questions]
 
 
 def overlap(answer: str, gold: str) -> tuple[float, float]:

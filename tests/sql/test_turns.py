@@ -39,8 +39,8 @@ def remembered(db: Connection, hidden: tuple[str, ...] = (), *, elsewhere: bool 
     `elsewhere`: these were said in other conversations.
     """
     corpus = searched_corpus(db, **options)
-    told = [*TURNS, *((text, "small talk") for text in OTHERS)]
-    for number, (text, session) in enumerate(told, 1):
+    turns = [*TURNS, *((text, "small talk") for text in OTHERS)]
+    for number, (text, session) in enumerate(turns, 1):
         is_hidden = str(number) in hidden
         metadata = {"session": f"{number}" if is_hidden and elsewhere else session, "secret": is_hidden}
         db.execute(

@@ -1,12 +1,15 @@
 """What the benchmarks of answers and contexts count, and the model that rehearses them."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from pg_graphrag.beside.judging.judge_pairs import CRITERIA
+from pg_graphrag.text.tokenizers import Positions, Tokenizer
 
 from bench.data.fetched import Repository, fetched
 from bench.retrieval import benchmark_qed, graphrag_bench
@@ -22,18 +25,14 @@ QUESTION = graphrag_bench.Question(
 )
 
 
-class Words:
+class Words(Tokenizer):
     """A tokenizer whose tokens are words."""
 
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        ends, place = [], 0
-        for word in text.split():
-            place = text.index(word, place) + len(word)
-            ends.append((place - len(word), place))
-        return ends
+    _GAP = re.compile(r"\s")
 
-    def count(self, text: str) -> int:
-        return len(text.split())
+    def _spans(self, text: str) -> tuple[Positions, Positions]:
+        spans = np.array([word.span() for word in re.finditer(r"\S+", text)], np.int64).reshape(-1, 2)
+        return spans[:, 0], spans[:, 1]
 
 
 def test_a_context_with_the_answer_and_its_evidence_has_all_shares() -> None:
@@ -103,14 +102,14 @@ def test_a_picture_has_a_dot_for_each_figure_between_the_ends_of_its_interval() 
 def test_answers_are_cut_to_the_shorter_one_at_the_end_of_a_sentence() -> None:
     sentence = "One two three four five six seven eight nine ten. "
     long, short = (sentence * 20).strip(), (sentence * 6).strip() + " And more"
-    first, second = benchmark_qed.cut_to_equal(long, short, Words())  # type: ignore[arg-type]
+    first, second = benchmark_qed.cut_to_equal(long, short, Words())
     assert first == (sentence * 6).strip()
     assert second == short
 
 
 def test_an_answer_that_says_nothing_does_not_cut_the_other_to_nothing() -> None:
     sentence = "One two three four five six seven eight nine ten. "
-    first, second = benchmark_qed.cut_to_equal((sentence * 20).strip(), "No.", Words())  # type: ignore[arg-type]
+    first, second = benchmark_qed.cut_to_equal((sentence * 20).strip(), "No.", Words())
     assert first == (sentence * (benchmark_qed.LEAST // 10)).strip()
     assert second == "No."
 
@@ -154,11 +153,11 @@ def test_a_judge_is_rehearsed_in_the_form_that_verdicts_have() -> None:
 def test_another_systems_answers_are_compared_where_it_has_some() -> None:
     questions = [benchmark_qed.Question(id, f"Question {id}?", "cs") for id in "ab"]
     answers = {"lazy": {"a": "One.", "b": "Two."}, "theirs": {"b": "Three."}}
-    (pair,) = benchmark_qed.pairs(questions, answers, "lazy", Words())  # type: ignore[arg-type]
+    (pair,) = benchmark_qed.pairs(questions, answers, "lazy", Words())
     assert [(row.id, row.answer) for row in pair.other_answers] == [("b", "Three.")]
     assert [row.answer for row in pair.baseline_answers] == ["Two."]
     with pytest.raises(SystemExit, match="known by their ids"):
-        benchmark_qed.pairs(questions, answers | {"none": {}}, "lazy", Words())  # type: ignore[arg-type]
+        benchmark_qed.pairs(questions, answers | {"none": {}}, "lazy", Words())
 
 
 @pytest.fixture

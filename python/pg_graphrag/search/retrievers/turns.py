@@ -93,20 +93,19 @@ class _Turns:
         are_turns = within(ranking.ids, self._ascending)
         own[self._places(ranking.ids[are_turns])] = ranking.scores[are_turns] - last
         lent = self._lent(own)
-        ids = union(ranking.ids, self.chunks[lent > 0])
+        has_gain = lent > 0
+        gains = dict(zip(self.chunks[has_gain].tolist(), lent[has_gain].tolist(), strict=True))
+        ids = union(ranking.ids, self.chunks[has_gain])
         scores = np.full(len(ids), last)
         scores[np.searchsorted(ids, ranking.ids)] = ranking.scores
-        told = within(ids, self._ascending)
-        scores[told] += lent[self._places(ids[told])]
+        are_turns = within(ids, self._ascending)
+        scores[are_turns] += lent[self._places(ids[are_turns])]
         scores = leveled_sums(scores)
         order = np.argsort(-scores, kind="stable")
-        ranked = np.sort(ranking.ids)
 
         def reason(chunk: int) -> dict[str, Any]:
-            of_turn = within(np.array([chunk]), self._ascending)[0]
-            part = round(float(lent[self._places(np.array([chunk]))][0]), 6) if of_turn else 0.0
-            own_reason = ranking.reason(chunk) if within(np.array([chunk]), ranked)[0] else {}
-            return own_reason | ({"turns": part} if part else {})
+            own_reason = ranking.reason(chunk) if (ranking.ids == chunk).any() else {}
+            return own_reason | ({"turns": round(gains[chunk], 6)} if chunk in gains else {})
 
         zeros = max(ranking.zeros - (len(ids) - len(ranking.ids)), 0)
         return Ranking(ranking.retriever, ids[order], scores[order], reason, zeros, ranking.coverage)

@@ -38,7 +38,7 @@ from pathlib import Path
 from pg_graphrag import GraphRAG
 from pg_graphrag.beside.judging.client_model import Model
 from pg_graphrag.beside.judging.generate import SAMPLE, Passage, activities, describe, global_questions, local_questions
-from pg_graphrag.beside.judging.judge_pairs import CRITERIA, LIGHTRAG, Answered, Verdict, compare, same_answers
+from pg_graphrag.beside.judging.judge_pairs import CRITERIA, Answered, Verdict, compare, same_answers
 from pg_graphrag.beside.judging.verdicts import SIGNIFICANT, comparisons, place_bias
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
@@ -58,7 +58,8 @@ KAG = Repository(
     (f"{FOLDER}/builder/data", f"{FOLDER}/solver/data"),
 )
 LIGHTRAGS = "LightRAG"
-CRITERIA_OF = {"all": tuple(CRITERIA), "lightrag": LIGHTRAG}
+# LightRAG's are of its head-to-head on UltraDomain.
+CRITERIA_OF = {"all": tuple(CRITERIA), "lightrag": ("comprehensiveness", "diversity", "empowerment", "overall")}
 # Classes, and the folder of the questions, by set.
 SETS = {
     "AP_news": (("data_local", "data_global", "activity_local", "activity_global"), "generated_questions_v1"),

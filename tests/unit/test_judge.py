@@ -11,7 +11,7 @@ import pytest
 import scipy
 from pg_graphrag.beside.cli import main
 from pg_graphrag.beside.judging.client_model import Unusable, read_object
-from pg_graphrag.beside.judging.judge_pairs import CRITERIA, LIGHTRAG, Verdict, read_winners
+from pg_graphrag.beside.judging.judge_pairs import CRITERIA, Verdict, read_winners
 from pg_graphrag.beside.judging.verdicts import comparisons, holm, place_bias
 
 from tests.endpoint import Endpoint
@@ -295,15 +295,16 @@ def test_a_judge_that_calls_all_equal_has_no_bias() -> None:
 
 
 def test_by_fewer_criteria_fewer_are_corrected_for() -> None:
+    criteria = ["comprehensiveness", "diversity", "empowerment", "overall"]
     verdicts = [
-        Verdict(str(n), *order, 1, dict.fromkeys(LIGHTRAG, 1 if order[0] == "a" else 2))
+        Verdict(str(n), *order, 1, dict.fromkeys(criteria, 1 if order[0] == "a" else 2))
         for n in range(12)
         for order in (("a", "b"), ("b", "a"))
     ]
     results = comparisons(verdicts, "b")
-    assert [row.criterion for row in results] == list(LIGHTRAG)
+    assert [row.criterion for row in results] == criteria
     assert all(row.p_holm == pytest.approx(4 * row.p) for row in results)
-    assert [bias.criterion for bias in place_bias(verdicts)] == list(LIGHTRAG)
+    assert [bias.criterion for bias in place_bias(verdicts)] == criteria
 
 
 # Replies.

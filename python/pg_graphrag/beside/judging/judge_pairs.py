@@ -19,8 +19,6 @@ CRITERIA = {
     "relevance": "how far everything it says bears on the question",
     "overall": "which answer is the better one, all criteria weighed",
 }
-# Of LightRAG's head-to-head on UltraDomain.
-LIGHTRAG = ("comprehensiveness", "diversity", "empowerment", "overall")
 
 
 @dataclass(frozen=True, slots=True)

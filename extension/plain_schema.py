@@ -442,6 +442,7 @@ def files(sql: Path = SOURCES, upgrade: Path = CHANGES) -> dict[str, str]:
     """Return what the files in `FOLDER` have to be, by name."""
     made = sources(sql)
     texts = {"schema.sql": schema(made), "catalog.json": catalog(made)}
+    texts["lock_relations.sql"] = (CHANGES / "lock_relations.sql").read_text(encoding="utf-8")
     texts |= {path.name: changes(path.read_text(encoding="utf-8")) for path in sorted(upgrade.glob("*--*.sql"))}
     return {name: _finished(text) for name, text in texts.items()}
 

@@ -73,6 +73,7 @@ def test_the_packages_are_installed_used_upgraded_and_purged(root: Path) -> None
     try:
         inside(root, "runuser", "-u", "postgres", "--", "createdb", "app")
         use(root)
+        schedule(root)
         upgrade(root)
     finally:
         # pg_ctlcluster looks into /proc.
@@ -98,6 +99,24 @@ def use(root: Path) -> None:
         inside(
             root, "systemd-analyze", "security", "--offline=true", "--threshold=20", f"pg-graphrag-{service}@x.service"
         )
+
+
+def schedule(root: Path) -> None:
+    """The manual's lines on pg_cron, then the README's."""
+    page = (PROJECT / "docs/install.md").read_text(encoding="utf-8")
+    block = re.search(r"^## pg_cron\n.*?```sh\n(.*?)```", page, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    command = (
+        block[1]
+        .replace("17", POSTGRES)
+        .replace("'postgres'", "'app'")
+        .replace("apt-get install", "apt-get -qq -y install")
+    )
+    inside(root, "sh", "-ec", command)
+    (lines,) = (statements for statements, _ in EXAMPLE if "pg_cron" in statements)
+    psql(root, f"{lines}INSERT INTO graphrag.documents (source_key, content) VALUES ('due', 'Ann Lee left Osaka.');")
+    wait = "SELECT pending FROM graphrag.wait_indexed('default', '{due}', timeout => '60 seconds')"
+    assert psql(root, f"\\pset tuples_only\n{wait}").strip() == "0"
 
 
 def without_blanks(text: str) -> str:

@@ -23,8 +23,9 @@ from extension import plain_schema
 from tests.runtime.cluster import Cluster, Server
 from tests.security.acting import new_role
 from tests.sql.ingest import wait_for_lock
-from tests.sql.two_hosts import plain_database
+from tests.sql.two_hosts import plain_database, superuser_url
 from tests.upgrade.catalog import catalog
+from tests.upgrade.paused import update_under_others
 from tests.upgrade.released import HERE, RELEASED
 
 EARLIER, BETWEEN = "0.2.8", "0.2.9"
@@ -210,6 +211,11 @@ def test_an_update_waits_for_calls_that_are_under_way(earlier: str) -> None:
         updating.join(60)
         assert not updating.is_alive()
     assert version_of(earlier) == __version__
+
+
+def test_an_update_has_all_locks_before_it_changes_anything(earlier: str) -> None:
+    not_locked, errors = update_under_others(earlier, superuser_url(earlier), lambda: install(earlier))
+    assert not_locked == [] and errors == [None, None]
 
 
 def test_a_version_from_which_no_way_leads_is_refused(earlier: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from tests.sql.batching import settle
 from tests.sql.ingest import Background, jobs, new_corpus, put, refused, rows, search, statuses, value, wait_for_lock
 from tests.upgrade.catalog import catalog
 from tests.upgrade.freeze import empty_tables, fill, reply
+from tests.upgrade.paused import READERS, update_under_others
 from tests.upgrade.released import (
     HERE,
     QUESTIONS,
@@ -187,6 +188,20 @@ def test_grants_of_the_application_are_still_its_own(upgraded: Upgraded) -> None
     # pg_dump leaves out what an extension script has made initial privileges.
     assert "GRANT SELECT,INSERT ON TABLE graphrag.documents TO upgrade_app;" in upgraded.dump
     assert re.search(r"GRANT ALL ON FUNCTION graphrag.attach_table\(.*\) TO upgrade_app;", upgraded.dump)
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("version", RELEASED[::-1])
+def test_an_update_has_all_locks_before_it_changes_anything(shared_cluster: Cluster, version: str) -> None:
+    url = restore_released(shared_cluster, "updated_under_others", version)
+    # It has the lock of its table already when its trigger waits.
+    write = "INSERT INTO shop.notes VALUES ('n2', 'Kim Park tunes autovacuum in Seoul.', 'en')"
+    with Database.open(url) as db:
+        not_locked, errors = update_under_others(
+            url, url, lambda: db.execute("ALTER EXTENSION pg_graphrag UPDATE"), (*READERS, write)
+        )
+    assert not_locked == [] and errors == [None, None, None]
+    shared_cluster.drop_database("updated_under_others")
 
 
 def test_what_is_new_goes_to_nobody_by_default_privileges(shared_cluster: Cluster, db: Database) -> None:

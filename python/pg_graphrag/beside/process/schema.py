@@ -30,8 +30,8 @@ def _completed(script: str, vector_schema: str) -> str:
 def install(connection: psycopg.Connection[Any]) -> str | None:
     """Make the schema in a database, or bring that of an earlier version up to this one, with the rights of the session.
 
-    Whoever makes it owns it. An update waits for calls of processes that are under way; those that come later, of processes
-    of the earlier version, are refused.
+    Whoever makes it owns it. An update waits two minutes for calls of processes that are under way; those that come
+    later, of processes of the earlier version, are refused.
 
     Returns the version that it has now; None where it had this version before.
 
@@ -86,8 +86,8 @@ def _update(cursor: psycopg.Cursor[Any], vector_schema: str) -> bool:
         )
     # What is made belongs to whom the rest belongs.
     cursor.execute("SELECT pg_catalog.set_config('role', %s, true)", [owner])
-    # Each call of a process reads this table first: no call is under way from here on.
-    cursor.execute("LOCK TABLE graphrag._installed IN ACCESS EXCLUSIVE MODE")
+    # One update at a time.
+    cursor.execute("LOCK TABLE graphrag._installed IN SHARE UPDATE EXCLUSIVE MODE")
     cursor.execute("SELECT version, script FROM graphrag._installed")
     installed_version, installed_script = cursor.fetchone() or ("", "")
     text = _script(vector_schema)
@@ -99,6 +99,8 @@ def _update(cursor: psycopg.Cursor[Any], vector_schema: str) -> bool:
             sqlstate="0A000",
             hint="Copy what it holds into a new database: pg-graphrag install and pg-graphrag copy there.",
         )
+    # Each call of a process reads that table first: no call is under way from here on.
+    cursor.execute(made_by_build(PLAIN / "lock_relations.sql").encode())
     for changes in changes_between(installed_version, __version__):
         cursor.execute(_completed(changes, vector_schema).encode())
     for statement in update_statements(installed_script, text):

@@ -305,7 +305,8 @@ def _load(name: str) -> Tokenizer:
 
 
 def _installed() -> str:
-    return f"Installed: {', '.join(names()) or 'none'}. The runtime build puts their files under {MODELS}."
+    installed = ", ".join(names()) or "none"
+    return f"Installed: {installed}. docker/fetch-models brings what is missing into {MODELS} (docs/hosts.md)."
 
 
 def _unusable(name: str, path: Path, reason: str) -> GraphRAGError:

@@ -180,6 +180,7 @@ def test_a_session_goes_back_with_an_update_that_is_rolled_back(old: Database) -
 
 @pytest.mark.slow
 def test_what_fails_of_a_worker_under_way_in_an_update_is_done_when_it_is_tried_again(old: Database) -> None:
+    version = of_version(old)
     put_all(old, "default", {f"n{number}": f"Ann Lee wrote note {number} in Osaka." for number in range(120)})
     errors: list[psycopg.Error] = []
 
@@ -199,7 +200,8 @@ def test_what_fails_of_a_worker_under_way_in_an_update_is_done_when_it_is_tried_
     thread.join()
     old.execute("SELECT graphrag.retry_failed()")
     work(old)
-    assert len(errors) <= 1
+    # Of 0.2.0 a worker goes on with statements of before.
+    assert len(errors) <= (version == "0.2.0")
     assert set(statuses(old, "default").values()) == {"indexed"} and jobs(old, "default") == []
     assert rows(old, "SELECT * FROM graphrag.check('default')") == []
 

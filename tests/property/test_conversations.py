@@ -20,7 +20,11 @@ CALLS = (
     *((mode, "{}") for mode in ("hybrid", "mix", "local", "global", "path", "naive")),
     *((mode, PAPER) for mode in ("mix", "ppr")),
 )
-LAZY = (("lazy", "{}"), ("lazy", '{"relevance_test_budget": 10}'))
+OF_COMMUNITIES = (
+    ("lazy", "{}"),
+    ("lazy", '{"relevance_test_budget": 10}'),
+    *((mode, "{}") for mode in ("graph_global", "graph_local", "drift")),
+)
 QUESTIONS = (
     "What did Ann Lee paint on 8 May 2023?",
     "In May 2023, who gave a hopeful promise to Bob Stone?",
@@ -178,7 +182,7 @@ def test_nor_does_it_where_more_chunks_are_as_near_as_communities_are_looked_for
         corpus = indexed(module_db, documents, 100, communities=True)
         with psycopg.connect(module_db.url, autocommit=True) as session:
             session.execute(few.encode())
-            found.append(answers(session, corpus, calls=LAZY))
+            found.append(answers(session, corpus, calls=OF_COMMUNITIES))
     assert differing(*found) == []
 
 

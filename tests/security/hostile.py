@@ -38,6 +38,8 @@ REPEATED = {
     "blanks": " ",
     "line ends": "\n",
     "lines of blanks": "   \n",
+    "lines of names": "東\n",
+    "rows of a table": "|\n",
     "ligatures that grow": "\ufdfa",
     "joiners": "\u200d👨",
     "addresses": "http://a.b/",

@@ -73,3 +73,24 @@ def test_two_orders_of_ingestion_give_the_same_context(
         for corpus in corpora
     )
     assert first == second
+
+
+def test_of_equal_ends_of_facts_the_numbers_of_entities_choose_none(module_db: Database) -> None:
+    """A walk by the paper begins at five: the ends of the third fact are as good."""
+    pairs = [("Ada Abel", "Zoe Zander"), ("Bea Bohr", "Yan Young"), ("Cem Curt", "Xue Xing"), ("Dora Dahl", "Wim Wolf")]
+    found = []
+    for first in (0, 1):
+        name = searched_corpus(module_db)
+        for ends in pairs:
+            put(module_db, name, ends[0], f"{ends[first]} came.")
+        work(module_db)
+        for number, (end, other) in enumerate(pairs):
+            text = f"{end} met {other} in a garden. {'They talked. ' * number}"
+            put(module_db, name, end, text)
+            put(module_db, name, f"{other} too", f"{other} slept.")
+            put(module_db, name, f"{end} too", f"{end} slept.")
+        work(module_db)
+        sql = "SELECT source_key, round(score::numeric, 5) FROM graphrag.search('Who met in a garden?', %s, 'ppr', options => %s)"
+        found.append(rows(module_db, sql, name, '{"profile": "paper"}'))
+    assert len(found[0]) > len(pairs)
+    assert found[0] == found[1]

@@ -24,11 +24,13 @@ from pg_graphrag.index.curation import name_variants
 from pg_graphrag.index.extraction import extraction_replies, records
 from pg_graphrag.index.graph import cypher_text
 from pg_graphrag.llm.asking import replies
+from pg_graphrag.llm.embedding import name_tagger
 from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.search.contexts import citation_places, sentences_in_order
 from pg_graphrag.search.contexts.citations import Citations
 from pg_graphrag.text import chunks, concept, dates, languages, outline, prose, sentences
 from pg_graphrag.text.naming import full_names
+from pg_graphrag.text.naming.unit_traits import units
 from pg_graphrag.text.words import concepts, names, search_terms
 
 from tests.security import hostile
@@ -87,6 +89,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     "concepts, German": lambda text: concepts.concepts(text, "de"),
     "prose": prose.prose,
     "a line of an answer by extracts": sentences_in_order.readable,
+    "heads of a table": lambda text: sentences_in_order._with_heads(f"{'|a' * len(text)}|\n|-|\n{text}"),
+    "beginnings of lines": lambda text: name_tagger._beginnings(text, list(units(text))),
     "references": lambda text: full_names.references(text, [], sentences.sentences(text, "en")),
     "the name that a title is": names.title_name,
     "search terms": lambda text: search_terms.lexical(text, "en"),

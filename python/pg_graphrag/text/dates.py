@@ -88,13 +88,14 @@ def periods(text: str) -> list[str]:
         for match in form.finditer(text):
             parts = match.groupdict()
             name = parts.get("name")
-            named.append(_period(parts["year"], _month_of(name) if name else int(parts["month"]), parts.get("day")))
+            named.append(_period(parts["year"], _month_of(name) if name else parts["month"], parts.get("day")))
         text = form.sub(" ", text)
     return list(dict.fromkeys(named))
 
 
-def _period(year: int | str | None, month: int, day: int | str | None) -> str:
-    return f"{year or '*'}-{month:02}-{day or '*':0>{2 if day else 1}}"
+def _period(year: int | str | None, month: int | str, day: int | str | None) -> str:
+    # Digits of any script.
+    return f"{int(year) if year else '*'}-{int(month):02}-{f'{int(day):02}' if day else '*'}"
 
 
 @cache

@@ -17,7 +17,7 @@ from pg_graphrag.ground.json_checks import as_list, bad_field, check_object, che
 from pg_graphrag.ground.json_reading import read_json
 from pg_graphrag.ground.numeric import Ids, np
 from pg_graphrag.index.community.leiden import Cluster
-from pg_graphrag.index.community.report import Finding, Report
+from pg_graphrag.index.community.report import BEST_CHUNK, Finding, Report
 from pg_graphrag.index.community.reports import write_rows
 from pg_graphrag.index.extraction.records import clean_name
 from pg_graphrag.server import Database, columns
@@ -319,8 +319,7 @@ def _cite_chunks(db: Database, findings: Sequence[Finding]) -> None:
     """Have each finding cite the best evidence chunk of each of its relationships."""
     rows = db.query(
         "SELECT u.id, m.chunk_id FROM pg_catalog.unnest($1) AS u (id)"
-        " CROSS JOIN LATERAL (SELECT y.chunk_id FROM graphrag.relationship_mentions y WHERE y.relationship_id = u.id"
-        "                      ORDER BY y.evidence_rank, y.weight DESC, y.chunk_id LIMIT 1) m",
+        f" CROSS JOIN LATERAL ({BEST_CHUNK.format(relationship='u.id')}) m",
         ["int8[]"],
         [sorted({number for finding in findings for number in finding.relationship_ids})],
     )

@@ -72,9 +72,19 @@ class Input:
     children: list[Child] = field(default_factory=list)
 
 
+# The chunk that states a relationship best; of equal ones the first by source key and ordinal.
+BEST_CHUNK = """
+SELECT b.chunk_id
+  FROM (SELECT y.chunk_id, y.document_id FROM graphrag.relationship_mentions y WHERE y.relationship_id = {relationship}
+         ORDER BY y.evidence_rank, y.weight DESC FETCH FIRST ROW WITH TIES) b
+  JOIN graphrag.chunks c ON c.id = b.chunk_id
+  LEFT JOIN graphrag.documents d ON d.id = b.document_id
+ ORDER BY d.source_key COLLATE "C", c.ordinal
+ LIMIT 1
+"""
 # The strongest first; ties by key, so that no order of ids shows. OFFSET 0: no plan pairs all members of a community first, nor
 # reads all for each relationship.
-_RELATIONSHIPS = """
+_RELATIONSHIPS = f"""
 SELECT x.community_id, x.id, x.n, x.source_id, x.target_id, x.source, x.target, x.weight, x.description, m.chunk_id
   FROM (SELECT l.community_id, r.id, s.id AS source_id, t.id AS target_id, s.name AS source, t.name AS target,
                r.weight::float8 AS weight, r.description,
@@ -89,9 +99,7 @@ SELECT x.community_id, x.id, x.n, x.source_id, x.target_id, x.source, x.target, 
           JOIN graphrag.entities s ON s.id = coalesce(a.entity_id, r.source_id)
           JOIN graphrag.entities t ON t.id = coalesce(b.entity_id, r.target_id)
          WHERE l.community_id = ANY ($1) AND s.id <> t.id) x
-  LEFT JOIN LATERAL (
-       SELECT y.chunk_id FROM graphrag.relationship_mentions y
-        WHERE y.relationship_id = x.id ORDER BY y.evidence_rank, y.weight DESC, y.chunk_id LIMIT 1) m ON true
+  LEFT JOIN LATERAL ({BEST_CHUNK.format(relationship="x.id")}) m ON true
  WHERE x.place <= $2
  ORDER BY x.community_id, x.place
 """

@@ -333,6 +333,8 @@ class NameTagger:
 def _beginnings(text: str, places: Sequence[Span]) -> list[int]:
     """Return the units with which an item, a paragraph, or what stands below a title or heading begins."""
     numbers = []
+    # The paragraph that was looked at last, and its widest line.
+    last, widest = -1, 0
     for number, ((_, end), (start, _)) in enumerate(pairwise(places), 1):
         if "\n" not in text[end:start]:
             continue
@@ -340,19 +342,24 @@ def _beginnings(text: str, places: Sequence[Span]) -> list[int]:
         is_apart = text.count("\n", end, start) > 1 or _HEADING.match(text, line) or _are_items(text, line, start)
         is_new = line == 0 or _ITEM.match(text, start) or (_FIELD.match(text, line) and _FIELD.match(text, start))
         newline = text.index("\n", end)
-        if is_apart or _is_of_names(text, line, newline, start) or (is_new and not is_wrap(text, newline, start)):
+        if newline > last:
+            first = text.rfind("\n\n", 0, line) + 1
+            last = text.find("\n\n", newline) % (len(text) + 1)
+            widest = max(map(len, text[first:last].split("\n")))
+        is_of_names = _is_of_names(text, line, newline, start, widest)
+        if is_apart or is_of_names or (is_new and not is_wrap(text, newline, start)):
             numbers.append(number)
     return numbers
 
 
-def _is_of_names(text: str, line: int, newline: int, start: int) -> bool:
-    """Whether a line has names alone and was ended on purpose, since the next word would have fit: of a list, or a signature."""
+def _is_of_names(text: str, line: int, newline: int, start: int, widest: int) -> bool:
+    """Whether a line has names alone and was ended on purpose, since the next word would have fit: of a list, or a signature.
+
+    `widest`: how long lines of its paragraph are.
+    """
     if any(word[0].islower() for word in text[line : start + 1].split()) or _HIRAGANA.search(text, line, start):
         return False
     word = _WORD_AT.match(text, start)
-    first = text.rfind("\n\n", 0, line) + 1
-    last = text.find("\n\n", newline)
-    widest = max(map(len, text[first : last if last >= 0 else None].split("\n")))
     return newline - line + 1 + (len(word[0]) if word else 0) <= max(widest, _LEAST_WIDTH)
 
 

@@ -7,7 +7,7 @@ what they name, and the question does not, stands in its title or in itself. `py
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise, zip_longest
+from itertools import accumulate, chain, pairwise, repeat
 
 from pg_graphrag.ground.numeric import Flags, Scores, distinct, np
 from pg_graphrag.search.contexts.citations import pieces
@@ -250,7 +250,7 @@ def _with_heads(text: str) -> dict[str, str]:
         elif not line.startswith("|"):
             heads = []
         elif heads:
-            cells = zip_longest(heads, _cells(line), fillvalue="")
+            cells = zip(chain(heads, repeat("")), _cells(line), strict=False)
             rows[line] = "; ".join(f"{head}: {cell}" if head else cell for head, cell in cells if cell)
     return rows
 

@@ -127,10 +127,12 @@ def match(query: Query, budget: int, tester: Tester) -> Match:
     search goes into the parts of the relevant ones; it ends when none remain or the budget is spent.
     """
     result = Match(nearness=candidates(query))
-    nearest_first = sorted(result.nearness, key=lambda chunk: (-result.nearness[chunk], chunk))
+    ids, scores = np.array([*result.nearness], np.int64), np.array([*result.nearness.values()])
+    nearest_first = ids[best_places(query, ids, scores, len(ids))].tolist()
+    place_of = {chunk: place for place, chunk in enumerate(nearest_first)}
     chunks_of, parts_of = communities_of(query, nearest_first)
     tested: set[int] = set()
-    frontier = _best_first(result.nearness, chunks_of, parts_of[None], tested)
+    frontier = _best_first(place_of, chunks_of, parts_of[None], tested)
     while frontier and result.tests < budget:
         barren, fertile = 0, []
         for community in frontier:
@@ -152,17 +154,17 @@ def match(query: Query, budget: int, tester: Tester) -> Match:
             if barren == query.options[Z] or result.tests >= budget:
                 break
         deeper = [part for parent in fertile for part in (parts_of.get(parent) or [parent])]
-        frontier = _best_first(result.nearness, chunks_of, deeper, tested)
+        frontier = _best_first(place_of, chunks_of, deeper, tested)
     return result
 
 
 def _best_first(
-    nearness: dict[int, float], chunks_of: dict[int, list[int]], communities: Sequence[int], tested: set[int]
+    place_of: dict[int, int], chunks_of: dict[int, list[int]], communities: Sequence[int], tested: set[int]
 ) -> list[int]:
+    """Return the communities that have an untested chunk, by the places of their first ones."""
     best = {community: _untested(chunks_of[community], tested, 1) for community in communities}
     return sorted(
-        (community for community in communities if best[community]),
-        key=lambda community: (-nearness[best[community][0]], community),
+        (community for community in communities if best[community]), key=lambda community: place_of[best[community][0]]
     )
 
 

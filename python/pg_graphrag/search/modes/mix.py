@@ -2,7 +2,7 @@
 
 from pg_graphrag.search.query.mode import Context, Mode
 from pg_graphrag.search.query.query import Query
-from pg_graphrag.search.query.rankings import Fused, reciprocal_rank, round_robin, shares_of_best
+from pg_graphrag.search.query.rankings import Fused, Ranking, best_places, reciprocal_rank, round_robin, shares_of_best
 from pg_graphrag.search.retrievers import dense, graph_evidence
 from pg_graphrag.search.retrievers.bridges import with_bridges
 from pg_graphrag.search.retrievers.hybrid_retrieval import both_levels
@@ -15,7 +15,10 @@ def _retrieve(query: Query, depth: int) -> Fused:
     direct = dense.windows(query, depth) if query.dense_works else bm25(query, depth)
     rankings = [*both_levels(query, depth), direct]
     if query.options.profile == "paper":
-        return round_robin(rankings)
+        best = best_places(query, direct.ids, direct.scores, len(direct.ids))
+        return round_robin(
+            [*rankings[:-1], Ranking(direct.retriever, direct.ids[best], direct.scores[best], direct.reason)]
+        )
     if query.corpus.options.conversation:
         rankings = with_turns(query, rankings)
     if query.options.rrf_k is not None:

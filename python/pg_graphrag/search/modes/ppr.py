@@ -36,7 +36,9 @@ def hipporag(query: Query, limit: int) -> Ranking:
     entity_seeds = {
         entity: sum(scores) / len(scores) / max(counts[entity], 1) for entity, scores in seed_scores.items()
     }
-    first = sorted(entity_seeds, key=lambda entity: (-entity_seeds[entity], entity))[:FACTS]
+    keys = graph_of(query).keys(list(entity_seeds))
+    rounded = {entity: round(seed, graph_evidence.ROW_DIGITS) for entity, seed in entity_seeds.items()}
+    first = sorted(rounded, key=lambda entity: (-rounded[entity], keys[entity].encode()))[:FACTS]
     entity_seeds = {entity: entity_seeds[entity] for entity in first}
     spread_of = float(np.ptp(passages.scores)) or 1.0
     chunk_weights = PASSAGE_WEIGHT * (passages.scores - passages.scores.min()) / spread_of

@@ -303,7 +303,8 @@ def concepts_of_theme(query: Query, text: str, entities: Mapping[int, float]) ->
 def _nearest(query: Query, graph: ConceptGraph, limit: int) -> tuple[Ids, Scores]:
     """Return (concepts in the chunks that are nearest to a query, the chunks' scores), (n,) each."""
     nearest = dense.windows(query, limit) if query.dense_works else bm25(query, limit)
-    ids, scores = nearest.ids[:limit], nearest.scores[:limit]
+    best = among_best(query, nearest.ids, nearest.scores, limit)
+    ids, scores = nearest.ids[best], nearest.scores[best]
     concepts, chunks, *_ = graph.edges_of_chunks(ids, MAX_CHUNKS_EACH)
     return concepts, scores[places_of(chunks, ids)]
 

@@ -7,7 +7,7 @@ from itertools import compress
 from pg_graphrag.ground.numeric import distinct, int64s, np, numbered, packed, places_of, within
 from pg_graphrag.search.graph_view.cached_graph import graph_of
 from pg_graphrag.search.query.query import Query, once, timed
-from pg_graphrag.search.query.rankings import best_places
+from pg_graphrag.search.query.rankings import among_best, best_places
 from pg_graphrag.search.retrievers import dense, evidence_chunks
 from pg_graphrag.search.retrievers.lexical import bm25, is_about_the_whole
 
@@ -25,10 +25,12 @@ MAX_OUTSIDE = 200
 @once
 def candidates(query: Query) -> dict[int, float]:
     """Return {chunk: nearness} of the best chunks of a query by BM25 and by windows."""
-    rankings = [bm25(query, CANDIDATES).ids[:CANDIDATES]]
+    rankings = [bm25(query, CANDIDATES)]
     if query.dense_works:
-        rankings.append(dense.windows(query, CANDIDATES).ids[:CANDIDATES])
-    ids = distinct(np.concatenate(rankings))
+        rankings.append(dense.windows(query, CANDIDATES))
+    ids = distinct(
+        np.concatenate([each.ids[among_best(query, each.ids, each.scores, CANDIDATES)] for each in rankings])
+    )
     scores = np.round(evidence_chunks.nearness(query, ids), 9)
     return dict(zip(ids.tolist(), scores.tolist(), strict=True))
 

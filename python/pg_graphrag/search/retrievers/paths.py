@@ -298,9 +298,8 @@ def rank(query: Query, limit: int) -> Ranking:
     walked = dict.fromkeys(entity for entity in scores if graph.has_path(entity))
     lonely = sorted((entity for entity in scores if entity not in walked), key=lambda entity: -scores[entity])
     walked |= dict.fromkeys(lonely[: max(1, int(len(lonely) * LONELY_SHARE))])
-    direct = set(
-        dense.windows(query, max(query.options.graph_top_k // 2, 1)).ids[: query.options.graph_top_k // 2].tolist()
-    )
+    nearest = dense.windows(query, half := query.options.graph_top_k // 2)
+    direct = set(nearest.ids[best_places(query, nearest.ids, nearest.scores, half)].tolist())
     starts = {entity: int(graph.places(np.array([entity]))[0]) for entity in walked}
     best_of = dict(zip(starts, graph.best_chunks(list(starts.values())), strict=True))
     totals: dict[int, float] = {}

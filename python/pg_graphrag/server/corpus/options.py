@@ -109,6 +109,18 @@ class LLM:
             return False
         return bool((choice.get("provider") or self.provider) and (choice.get("model") or self.model))
 
+    def unused(self) -> tuple[str, str] | None:
+        """Return (option, value) of a provider or a model that is named alone, so that no role asks it; None without."""
+        places: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+            ("llm", {"provider": self.provider, "model": self.model}, ROLES),
+            *((f"llm.roles.{role}", choice, (role,)) for role, choice in self.roles.items()),
+        ]
+        for option, choice, roles in places:
+            for name in ("provider", "model"):
+                if choice.get(name) and not any(map(self.has, roles)):
+                    return f"{option}.{name}", choice[name]
+        return None
+
     def of(self, role: str) -> tuple[str, str]:
         """Return (provider, model) of `role`; 55000 when the corpus has none."""
         choice = self.roles.get(role, {})
@@ -403,6 +415,17 @@ def _check_prompts(prompts: Any) -> None:
 
     for name, text in prompts.items():
         check(name, text)
+
+
+def check_used(llm: LLM) -> None:
+    """Refuse a provider or a model that no role asks; options stored by earlier versions may have one, and stay readable."""
+    if (unused := llm.unused()) is not None:
+        option, value = unused
+        missing = "model" if option.endswith(".provider") else "provider"
+        raise GraphRAGError(
+            f'option "{option}" is {value!r}, but no {missing} goes with it',
+            hint='Give both: {"llm": {"provider": …, "model": …}}. The option "llm" is replaced as a whole, not a part of it.',
+        )
 
 
 def _strings(name: str, value: Any) -> list[str]:

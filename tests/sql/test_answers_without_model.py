@@ -247,6 +247,17 @@ def test_rows_of_a_table_answer(db: Database) -> None:
     assert citations[0]["key"] == "m1"
 
 
+def test_the_heads_of_a_table_answer_nothing_by_themselves(module_db: Database) -> None:
+    prices = "| Name | Price |\n|---|---|\n| Hammer | 12 EUR |\n| Saw | 19 EUR |"
+    corpus = titled(module_db, {"prices": prices, "bare": "| Name | Weight |\n|---|---|"}, {"prices": "Price list"})
+    for question in ("Name and price?", "What is the price of a saw?"):
+        lines = said(ask(module_db, question, corpus)[0])
+        assert "Name: Saw; Price: 19 EUR" in lines
+        assert not any(line.startswith("Name | Price") for line in lines)
+    # Where a table has no rows, its heads are all that it says.
+    assert said(ask(module_db, "Name and weight?", corpus)[0])[0].startswith("Name | Weight")
+
+
 def test_rows_of_a_table_in_a_text_say_their_heads(module_db: Database) -> None:
     table = (
         "# Kunden\n\n| Kunde | Ort | Ansprechpartner |\n| --- | --- | --- |\n"

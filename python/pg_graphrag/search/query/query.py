@@ -230,6 +230,12 @@ class Query:
         return query_languages(self.text) if language == "auto" else [language]
 
     @cached_property
+    def language(self) -> str:
+        """The language that its small words tell (ISO 639-1)."""
+        known = None if self.corpus.options.language == "auto" else self.corpus.options.language
+        return question_language([self.text], known).partition("-")[0]
+
+    @cached_property
     def terms(self) -> dict[str, int]:
         """Lexemes of the query and how often each occurs, tokenised as the documents are."""
         return self.lexemes(self.text)
@@ -258,9 +264,7 @@ class Query:
 
         Latin script is stemmed as English, which has other ones.
         """
-        known = None if self.corpus.options.language == "auto" else self.corpus.options.language
-        language = question_language([self.text], known)
-        text = self.text if language == "en" else telling(self.text, language)
+        text = self.text if self.language == "en" else telling(self.text, self.language)
         if text == self.text:
             return self.terms_by_language
         return [some or every for some, every in zip(self._terms(text), self.terms_by_language, strict=True)]

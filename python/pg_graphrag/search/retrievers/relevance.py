@@ -81,8 +81,7 @@ def judge(query: Query, rows: list[FoundChunk]) -> None:
         return
     ids: Ids = np.array(sorted({row.chunk_id for row in rows}), np.int64)
     model = query.corpus.options.embedding
-    made_for = LANGUAGES[model.model] if is_known(query) else frozenset[str]()
-    reads_query = not made_for.isdisjoint(query.languages) and model.reads(query.text)
+    reads_query = is_known(query) and query.language in LANGUAGES[model.model]
     embedded = {row.chunk_id for row in rows if reads_query and model.embeds(row.content)}
     cosines = score_chunks(query, ids) if embedded and query.corpus.space is not None else np.zeros(len(ids))
     has_vector = np.array([chunk in embedded for chunk in ids.tolist()], bool) & (cosines != 0.0)

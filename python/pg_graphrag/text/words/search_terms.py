@@ -313,8 +313,7 @@ _ASKED_BY = {
 
 
 def telling(query: str, language: str) -> str:
-    """Return a query in a language (ISO 639-1, or zh-Hant) without the words that any question is made of."""
-    language = language.partition("-")[0]
+    """Return a query in a language without the words that any question is made of."""
     if language in _ASKED_BY:
         return _ASKED_BY[language].sub(" ", query)
     stop_words = _stop_words(REGCONFIG[language]) if language in REGCONFIG else frozenset[str]()

@@ -130,6 +130,14 @@ def test_a_short_question_is_answered_by_a_clause_of_a_long_text(module_db: Data
     assert ask(module_db, "厨师是谁？", corpus)[1] == []
 
 
+def test_before_a_worker_has_run_it_is_said_that_nothing_is_indexed(module_db: Database) -> None:
+    corpus = searched_corpus(module_db)
+    put(module_db, corpus, "ann", ROCKETS["ann"])
+    with warnings(module_db) as messages:
+        ask(module_db, QUESTION, corpus)
+    assert ["there is no indexed text to search" in message for message in messages] == [True]
+
+
 def test_a_question_about_the_whole_has_a_sentence_of_each_theme(module_db: Database, corpus: str) -> None:
     answer, citations, _, context = ask(module_db, "What are the main themes?", corpus, mode="graph_global")
     lines = said(answer)

@@ -4,7 +4,7 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError, known_hint
 from pg_graphrag.server.corpus import extraction_schema
 from pg_graphrag.server.corpus.extraction_schema import ExtractionSchema
 from pg_graphrag.text.languages import REGCONFIG, knows
@@ -456,7 +456,7 @@ def _ordered(value: Any) -> Any:
 def _refuse_unknown(options: dict[str, Any], known_names: set[str], kind: str) -> None:
     for name in options:
         if name not in known_names:
-            raise GraphRAGError(f'unknown {kind} "{name}"', hint=f"Known: {', '.join(sorted(known_names))}.")
+            raise GraphRAGError(f'unknown {kind} "{name}"', hint=known_hint(name, sorted(known_names)))
 
 
 def _choice(name: str, value: Any, choices: set[str]) -> None:

@@ -54,7 +54,8 @@ BEGIN
     ELSE
         NEW.content_hash := OLD.content_hash;
     END IF;
-    NEW.source_key := coalesce(NEW.source_key, NEW.content_hash);
+    -- Without content, that is what the error names.
+    NEW.source_key := coalesce(NEW.source_key, NEW.content_hash, 'none');
     -- The check says the same of rows that come past this trigger, without a way out.
     IF jsonb_typeof(NEW.metadata) <> 'object' THEN
         RAISE EXCEPTION 'metadata of document "%" cannot be %', left(NEW.source_key, 200), left(NEW.metadata::text, 100)

@@ -24,7 +24,7 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "operate.admin.corpus_changes:alter", name, options)
 $$;
-COMMENT ON FUNCTION graphrag.alter_corpus(text, jsonb) IS 'Changes options of a corpus (null: back to the default). Options that decide chunks or mentions queue every document anew (55P03 when transactions write to it for half a minute); tokenizer is fixed once there are documents (55000), and embedding changes by reembed().';
+COMMENT ON FUNCTION graphrag.alter_corpus(text, jsonb) IS 'Changes options of a corpus, each as a whole (null: back to the default). Options that decide chunks or mentions queue every document anew (55P03 when transactions write to it for half a minute); tokenizer is fixed once there are documents (55000), and embedding changes by reembed().';
 
 CREATE FUNCTION graphrag.drop_corpus(name text) RETURNS void
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off

@@ -100,6 +100,44 @@ def test_what_the_documents_do_not_answer_is_said(module_db: Database, corpus: s
     assert usage["calls"] == 0
 
 
+@pytest.mark.parametrize("model", ["all-MiniLM-L6-v2", "multilingual-e5-small"])
+def test_small_words_of_its_language_do_not_make_a_question_strange(module_db: Database, model: str) -> None:
+    texts = {
+        "T-1": "Im März wurde die Telefonanlage auf VoIP umgestellt.",
+        "T-2": "Der Drucker im zweiten Stock druckt leere Seiten.",
+        "T-3": "Das VPN bricht alle zehn Minuten ab.",
+    }
+    corpus = index_all(module_db, searched_corpus(module_db, embedding={"model": model}), texts)
+    _, (first, *_), *_ = ask(module_db, "Was hat sich im März geändert?", corpus)
+    assert first["source_key"] == "T-1"
+    not_found = "Die Dokumente beantworten diese Frage nicht."
+    assert ask(module_db, "Wie wird das Wetter morgen in Rom?", corpus)[0] == not_found
+
+
+COMPANY = (
+    "星河科技有限公司于2005年6月在深圳市南山区注册成立，注册资本五千万元，现有员工三百二十人，其中研发人员占百分之四十。"
+    "董事长为陈建国，总经理由王伟担任，财务总监为李娜。公司的主要产品包括智能手表以及面向养老机构的健康监测系统。"
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "word"), [("总经理是谁?", "王伟"), ("公司在哪里？", "深圳"), ("財務總監是誰？", "李娜")]
+)
+def test_a_short_question_is_answered_by_a_clause_of_a_long_text(module_db: Database, question: str, word: str) -> None:
+    corpus = titled(module_db, {"company": COMPANY, "room": "会议室由行政部统一管理，使用前须在系统中预约。"}, {})
+    answer, citations, *_ = ask(module_db, question, corpus)
+    assert word in answer and "company" in {citation["source_key"] for citation in citations}
+    assert ask(module_db, "厨师是谁？", corpus)[1] == []
+
+
+def test_before_a_worker_has_run_it_is_said_that_nothing_is_indexed(module_db: Database) -> None:
+    corpus = searched_corpus(module_db)
+    put(module_db, corpus, "ann", ROCKETS["ann"])
+    with warnings(module_db) as messages:
+        ask(module_db, QUESTION, corpus)
+    assert ["there is no indexed text to search" in message for message in messages] == [True]
+
+
 def test_a_question_about_the_whole_has_a_sentence_of_each_theme(module_db: Database, corpus: str) -> None:
     answer, citations, _, context = ask(module_db, "What are the main themes?", corpus, mode="graph_global")
     lines = said(answer)
@@ -215,6 +253,17 @@ def test_rows_of_a_table_answer(db: Database) -> None:
     answer, citations, *_ = ask(db, "When was the Kraken press built?", corpus)
     assert "1999-05-01" in said(answer)[0]
     assert citations[0]["key"] == "m1"
+
+
+def test_the_heads_of_a_table_answer_nothing_by_themselves(module_db: Database) -> None:
+    prices = "| Name | Price |\n|---|---|\n| Hammer | 12 EUR |\n| Saw | 19 EUR |"
+    corpus = titled(module_db, {"prices": prices, "bare": "| Name | Weight |\n|---|---|"}, {"prices": "Price list"})
+    for question in ("Name and price?", "What is the price of a saw?"):
+        lines = said(ask(module_db, question, corpus)[0])
+        assert "Name: Saw; Price: 19 EUR" in lines
+        assert not any(line.startswith("Name | Price") for line in lines)
+    # Where a table has no rows, its heads are all that it says.
+    assert said(ask(module_db, "Name and weight?", corpus)[0])[0].startswith("Name | Weight")
 
 
 def test_rows_of_a_table_in_a_text_say_their_heads(module_db: Database) -> None:

@@ -279,6 +279,17 @@ def test_ingest_worker_search_and_status_from_the_shell(db: Database, folder: Pa
     assert cli(db.url, "ingest", "--wait", folder).returncode == 0
 
 
+def test_progress_of_a_run_counts_the_corpora_that_it_works_on(db: Database) -> None:
+    fill(db, 1, 1)
+    db.execute("CALL graphrag.process_jobs()")
+    db.execute("SELECT graphrag.create_corpus('second')")
+    db.execute(
+        "INSERT INTO graphrag.documents (corpus, content)"
+        " SELECT 'second', 'Ada wrote note ' || g FROM generate_series(1, 30) g"
+    )
+    assert "100%, 30/30 documents" in cli(db.url, "worker", "--once").stderr
+
+
 def test_status_lists_what_failed(db: Database) -> None:
     fill(db, 12, 1)
     db.execute("UPDATE graphrag.jobs SET state = 'failed', last_error = 'no such thing', lease = NULL")

@@ -88,6 +88,41 @@ BAD_OPTIONS: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("llm", "option"),
+    [
+        ({"model": "x"}, "llm.model"),
+        ({"provider": "p"}, "llm.provider"),
+        ({"provider": "p", "roles": {"answer": {}}}, "llm.provider"),
+        ({"roles": {"answer": {"model": "x"}}}, "llm.roles.answer.model"),
+        (
+            {"roles": {"answer": {"provider": "p", "model": "x"}, "keywords": {"model": "y"}}},
+            "llm.roles.keywords.model",
+        ),
+    ],
+    ids=str,
+)
+def test_a_model_without_its_provider_is_refused(module_db: Database, llm: dict[str, Any], option: str) -> None:
+    module_db.execute("SELECT graphrag.set_provider('p', 'openai', 'http://127.0.0.1:1/v1')")
+    name = searched_corpus(module_db)
+    module_db.execute("SELECT graphrag.alter_corpus(%s, %s)", [name, Jsonb({"llm": {"provider": "p", "model": "m"}})])
+    for statement in ("SELECT graphrag.create_corpus('bad', %s)", f"SELECT graphrag.alter_corpus('{name}', %s)"):
+        diag = refused(module_db, statement, Jsonb({"llm": llm}))
+        assert diag.sqlstate == "22023" and f'option "{option}" is ' in str(diag.message_primary)
+        assert "replaced as a whole" in str(diag.message_hint)
+
+
+def test_a_provider_that_a_role_asks_needs_no_model_of_its_own(module_db: Database) -> None:
+    module_db.execute("SELECT graphrag.set_provider('p', 'openai', 'http://127.0.0.1:1/v1')")
+    for llm in (
+        {"provider": "p", "roles": {"answer": {"model": "x"}}},
+        {"model": "x", "roles": {"answer": {"provider": "p"}}},
+        {"roles": {"answer": {"timeout": 5}}, "monthly_budget": 1},
+    ):
+        name = searched_corpus(module_db, llm=llm)
+        assert value(module_db, "SELECT options -> 'llm' FROM graphrag.corpora WHERE name = %s", name) == llm
+
+
 @pytest.mark.parametrize(("options", "named"), BAD_OPTIONS, ids=lambda given: str(given))
 def test_a_bad_option_is_an_error_that_names_it(module_db: Database, options: Any, named: str) -> None:
     given = None if options is None else Jsonb(options)

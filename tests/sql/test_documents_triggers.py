@@ -287,9 +287,10 @@ def test_metadata_that_is_no_object_is_refused_with_value_and_hint(db: Database,
         db.execute("UPDATE graphrag.documents SET metadata = %s WHERE source_key = 'k'", [metadata])
 
 
-def test_null_content_is_refused_by_name(db: Database) -> None:
+@pytest.mark.parametrize("key", ["a", None])
+def test_null_content_is_refused_by_name(db: Database, key: str | None) -> None:
     with pytest.raises(errors.NotNullViolation) as refused:
-        db.execute("INSERT INTO graphrag.documents (source_key, content) VALUES ('a', NULL)")
+        db.execute("INSERT INTO graphrag.documents (source_key, content) VALUES (%s, NULL)", [key])
     assert refused.value.diag.column_name == "content"
 
 

@@ -75,6 +75,9 @@ def time_zone(db: Connection, name: str) -> Iterator[None]:
         ("in March 2023", "lake", "2023-03-*"),
         ("last week of May 2022", "rose", "2022-05-*"),
         ("am 20. Juni 2023", "barn", "2023-06-20"),
+        ("in March", "lake", "*-03-*"),
+        ("in 2023-06", "barn", "2023-06-*"),
+        ("on 20.6.2023", "barn", "2023-06-20"),
     ],
 )
 def test_what_is_of_a_named_time_comes_first(module_db: Database, memory: str, when: str, key: str, named: str) -> None:
@@ -82,6 +85,12 @@ def test_what_is_of_a_named_time_comes_first(module_db: Database, memory: str, w
         first, *_ = found(module_db, memory, f"What did Ann paint {when}?")
     assert first[0] == key
     assert first[2]["named"] == [named]
+
+
+def test_a_day_that_may_be_read_in_two_ways_is_both(module_db: Database, memory: str) -> None:
+    with time_zone(module_db, "UTC"):
+        first, *_ = found(module_db, memory, "What did Ann paint on 8/5/2023?")
+    assert (first[0], first[2]["named"]) == ("boat", ["2023-05-08", "2023-08-05"])
 
 
 def test_a_day_is_one_of_the_sessions_time_zone(module_db: Database, memory: str) -> None:

@@ -1,6 +1,7 @@
 """What the client makes of documents before they are sent, and that its two faces are alike."""
 
 import inspect
+from typing import Any
 
 import pytest
 from pg_graphrag.beside.client import AsyncGraphRAG, Document, GraphRAG
@@ -30,6 +31,19 @@ def test_a_wrong_mapping_is_an_error_with_a_hint(given: dict[str, str], message:
     with pytest.raises(GraphRAGError, match=message) as error:
         list(as_documents(given))
     assert error.value.hint
+
+
+class Frame(list[str]):
+    """As pandas has it: its items are the names of its columns."""
+
+    columns = ("content",)
+
+
+@pytest.mark.parametrize("given", [None, b"text", 5, Frame(["content"]), [b"text"], [["text"]]], ids=repr)
+def test_what_is_no_document_is_an_error_with_a_hint(given: Any) -> None:
+    with pytest.raises(GraphRAGError, match="a document cannot be of type") as error:
+        list(as_documents(given))
+    assert "to_dict" in str(error.value.hint)
 
 
 def test_batches_are_bounded_by_count_and_size(monkeypatch: pytest.MonkeyPatch) -> None:

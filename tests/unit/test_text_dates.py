@@ -79,7 +79,23 @@ def test_a_day_is_written_as_documents_do() -> None:
             ("am 8. März", ["*-03-08"]),
         ),
         *(("from 8 May to 9 May 2023", ["*-05-08", "2023-05-09"]), ("May 2023 and May 2023", ["2023-05-*"])),
-        *((text, []) for text in ("in 2023", "step 5 may fail", "in 2010-12", "they may", "", "version 8.2", "in May")),
+        *(
+            (text, ["*-05-*"])
+            for text in ("in May", "im Mai", "seit Mai", "in mei", "en mayo", "em maio", "5月", "五月")
+        ),
+        *(
+            (text, ["2023-05-*"])
+            for text in ("2023-05", "05/2023", "5.2023", "2023/05", "in mei 2023", "em maio de 2023")
+        ),
+        *((text, ["2023-05-08"]) for text in ("8.5.2023", "08.05.2023", "8. 5. 2023", "le 8 mai 2023")),
+        ("8/5/2023", ["2023-05-08", "2023-08-05"]),
+        *((text, ["2023-05-18"]) for text in ("18/5/2023", "5/18/2023")),
+        *((text, ["*-12-*"]) for text in ("end of December", "Ende Dezember", "十二月", "12月")),
+        *((text, []) for text in ("in 2023", "step 5 may fail", "in 2010-12", "they may", "", "version 8.2", "3ヶ月")),
+        *(
+            (text, [])
+            for text in ("What did April say?", "may I march?", "1.8.2023.4", "13/13/2023", "12.2023-1", "三个月")
+        ),
     ],
 )
 def test_days_and_months_are_named_in_several_languages(text: str, named: list[str]) -> None:

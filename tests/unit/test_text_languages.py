@@ -1,7 +1,7 @@
 """The language of a text and of a query."""
 
 import pytest
-from pg_graphrag.text.languages import REGCONFIG, detect, is_english
+from pg_graphrag.text.languages import REGCONFIG, detect, is_english, is_foreign
 from pg_graphrag.text.words.search_terms import query_languages
 
 
@@ -80,3 +80,16 @@ def test_every_language_a_text_can_have_has_a_configuration() -> None:
 )
 def test_english_is_told_from_other_languages_by_script_and_function_words(text: str, expected: bool) -> None:
     assert is_english(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("De vergadering ging over de nieuwe kantine. Jan de Vries was akkoord.", True),
+        ("Aanvragen worden minstens twee weken vooraf bij de afdeling ingediend.", True),
+        ("Jan de Vries of Utrecht and Simone de Beauvoir met in Rio de Janeiro.", False),
+        ("It was a de facto standard, not a de jure one.", False),
+    ],
+)
+def test_dutch_is_no_english_and_english_with_its_names_is(text: str, expected: bool) -> None:
+    assert is_foreign(text) is expected

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from pg_graphrag.ground.errors import GraphRAGError
 
@@ -38,12 +38,17 @@ _FIELDS = frozenset(item.name for item in fields(Document))
 def as_document(document: DocumentLike) -> Document:
     """Return `document` (a `Document`, a mapping with its fields, or only the text) as a `Document`.
 
-    Raises GraphRAGError: 22023 when a mapping has an unknown field or no ``content``.
+    Raises GraphRAGError: 22023 when a mapping has an unknown field or no ``content``, and for anything else.
     """
     if isinstance(document, Document):
         return document
     if isinstance(document, str):
         return Document(document)
+    if not isinstance(document, Mapping):
+        raise GraphRAGError(
+            f"a document cannot be of type {type(document).__name__}",
+            hint='Give a text, a mapping with the fields of Document, or several; of a data frame its to_dict("records").',
+        )
     unknown = sorted(set(document) - _FIELDS)
     if unknown:
         raise GraphRAGError(
@@ -59,8 +64,10 @@ def as_document(document: DocumentLike) -> Document:
 
 def as_documents(document: DocumentLike | Iterable[DocumentLike]) -> Iterator[Document]:
     """Iterate over one document or many."""
-    if isinstance(document, Document | Mapping | str):
-        yield as_document(document)
+    # A data frame would give the names of its columns, and bytes numbers.
+    is_many = isinstance(document, Iterable) and not isinstance(document, bytes) and not hasattr(document, "columns")
+    if isinstance(document, Document | Mapping | str) or not is_many:
+        yield as_document(cast(DocumentLike, document))
     else:
         yield from map(as_document, document)
 

@@ -1,6 +1,7 @@
 """The one exception of the package, what SQL callers see as an ERROR with ERRCODE, DETAIL and HINT, and how to tell others."""
 
 import errno
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -25,6 +26,15 @@ class OutOfTimeError(GraphRAGError):
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"it took longer than {seconds:.3g} s", sqlstate="57014")
+
+
+def known_hint(name: str, known: Iterable[str]) -> str:
+    """Return the hint of a name that there is not: those that there are, and first the one that it may be meant for."""
+    from difflib import get_close_matches  # of errors alone
+
+    names = list(known)
+    nearest = get_close_matches(name[:100], names, 1)
+    return "".join((f"Did you mean {nearest[0]}? " if nearest else "", f"Known: {', '.join(names)}."))
 
 
 def install_hint(extra: str) -> str:

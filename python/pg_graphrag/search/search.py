@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
-from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError, known_hint
 from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
@@ -185,7 +185,7 @@ def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOp
     values = {} if options in (None, "", "{}") else read_options(options, '{"graph_top_k": 60}')
     for name, value in values.items():
         if name not in CHECKS and name not in mode.own_options and name not in (known_names := known_options()):
-            raise GraphRAGError(f'unknown search option "{name[:100]}"', hint=f"Known: {', '.join(known_names)}.")
+            raise GraphRAGError(f'unknown search option "{name[:100]}"', hint=known_hint(name, known_names))
         own_check = mode.own_options.get(name)
         if own_check is not None and own_check.ask_only and function != "ask":
             hint = (

@@ -18,26 +18,43 @@ _FORMS = (
     rf"\b(?P<name>{_MONTH})\b\.?\s+{_DAY}(?:st|nd|rd|th)?\b(?!:)(?:,?\s+{_YEAR}\b)?",
     rf"\b{_DAY}(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<name>{_MONTH})\b\.?(?:,?\s+{_YEAR}\b)?",
 )
-# In English, German, French and Spanish, for whole months, and for days that these write otherwise.
+# In the Germanic and Romance languages that are asked most, for whole months, and for days that these write otherwise.
 _MONTH_NAMES = (
-    "jan(?:uary|uar)?|jänner|janv(?:ier)?|ene(?:ro)?",
-    "feb(?:ruary|ruar|rero)?|févr?(?:ier)?",
-    "mar(?:ch|s|zo)?|märz",
-    "apr(?:il)?|avr(?:il)?|abr(?:il)?",
-    "may|mai|mayo",
-    "jun[ei]?|juin|junio",
-    "jul[yi]?|juil(?:let)?|julio",
-    "aug(?:ust)?|août|agosto",
-    "sep(?:t(?:ember|embre|iembre)?)?",
-    "o[ck]t(?:ober|obre|ubre)?",
-    "nov(?:ember|embre|iembre)?",
-    "dec(?:ember)?|dez(?:ember)?|déc(?:embre)?|dic(?:iembre)?",
+    "jan(?:uary|uari?|eiro)?|jänner|janv(?:ier)?|ene(?:ro)?|gennaio",
+    "feb(?:ruary|ruari?|rero|braio)?|févr?(?:ier)?|fevereiro",
+    "mar(?:ch|s|zo|ço)?|märz|maart",
+    "apr(?:il|ile)?|avr(?:il)?|abr(?:il)?",
+    "may|mai|mayo|mei|maggio|maio",
+    "jun[ei]?|juin|junio|junho|giugno",
+    "jul[yi]?|juil(?:let)?|julio|julho|luglio",
+    "aug(?:ust|ustus)?|août|agosto",
+    "sep(?:t(?:ember|embre|iembre)?)?|settembre|setembro",
+    "o[ck]t(?:ober|obre|ubre)?|ottobre|outubro",
+    "nov(?:ember|embre|embro|iembre)?",
+    "dec(?:ember)?|dez(?:ember|embro)?|déc(?:embre)?|dic(?:iembre|embre)?",
 )
 _ANY_NAME = rf"\b(?P<name>{'|'.join(_MONTH_NAMES)})\b\.?"
+_HAN_NUMBERS = "一二三四五六七八九十"
+# A number does not go on.
+_END = r"(?![\d/-]|\.\d)"
+_NUMBER = "(?P<month>0?[1-9]|1[0-2])"
+# April and August are persons, too, and may and march are done: without a year, a month is one behind such a word.
+_BEFORE_MONTH = (
+    r"\b(?:in|during|since|until|till|early|late|mid|last|this|next|every|(?:end|beginning|start|middle|month) of"
+    r"|im|seit|ab|bis|anfang|mitte|ende|letzten|vergangenen|diesen|sinds|vanaf|eind|en|depuis|début|fin|desde|hasta|em)[\s-]+"
+)
 _PERIOD_FORMS = (
+    # 8.5.2023. With slashes, the day or the month comes first.
+    rf"(?<![\d./-]){_DAY}\.\s?{_NUMBER}\.\s?{_YEAR}{_END}",
+    rf"(?<![\d./-])(?P<first>0?[1-9]|[12]\d|3[01])/(?P<second>0?[1-9]|[12]\d|3[01])/{_YEAR}{_END}",
     rf"\b{_DAY}(?:\.|er|º)?\s+(?:de\s+)?{_ANY_NAME}(?:,?\s+(?:del?\s+)?{_YEAR}\b)?",
     rf"{_ANY_NAME},?\s+(?:of\s+|del?\s+)?{_YEAR}\b",
-    rf"(?<!\d){_YEAR}\s*年\s*(?P<month>0?[1-9]|1[0-2])\s*月",
+    # 2023-05; 2010-12 may be years.
+    rf"(?<![\d./-])(?!20(?:0\d|1[01])){_YEAR}[-/](?P<month>0[1-9]|1[0-2]){_END}",
+    rf"(?<![\d./-]){_NUMBER}[./]{_YEAR}{_END}",
+    rf"(?<!\d)(?:{_YEAR}\s*年\s*)?{_NUMBER}\s*月",
+    rf"(?<![{_HAN_NUMBERS}])(?P<han>十[一二]?|[{_HAN_NUMBERS}])月",
+    rf"{_BEFORE_MONTH}(?=\w{{4}}|ma[iy]|mei){_ANY_NAME}",
 )
 # "Step 5 may fail" names no day.
 _MAY_BE = re.compile(r"(?<=\d) may\b(?!,? (?:19|20)\d\d)")
@@ -79,23 +96,38 @@ def dates(text: str) -> tuple[list[Date], str]:
 
 
 def periods(text: str) -> list[str]:
-    """Return the days, and the months of a year, that `text` names, each once: 2023-05-08, 2023-05-*, *-05-08 (of any year)."""
-    if not any(map(str.isdigit, text)):
-        return []
+    """Return the days and months that `text` names, each once.
+
+    2023-05-08, 2023-05-*; of any year, where none is named: *-05-08, *-05-*. Which year is meant other words say, or nothing
+    does; the latest would be another with each document.
+    """
     days, text = dates(_MAY_BE.sub("", text))
     named = [_period(day.year, day.month, day.day) for day in days]
     for form in _period_forms():
         for match in form.finditer(text):
             parts = match.groupdict()
-            name = parts.get("name")
-            named.append(_period(parts["year"], _month_of(name) if name else parts["month"], parts.get("day")))
+            named += (_period(parts.get("year"), month, day) for month, day in _months_and_days(parts))
         text = form.sub(" ", text)
     return list(dict.fromkeys(named))
 
 
-def _period(year: int | str | None, month: int | str, day: int | str | None) -> str:
+def _months_and_days(parts: dict[str, str | None]) -> list[tuple[int, str | None]]:
+    """Return what months and days (None: the whole month) a match may mean; 8/5/2023 is one of two days."""
+    first, second = parts.get("first"), parts.get("second")
+    if first and second:
+        return [(int(month), day) for month, day in ((second, first), (first, second)) if int(month) <= len(_MONTHS)]
+    if name := parts.get("name"):
+        month = next(place for place, names in enumerate(_MONTH_NAMES, 1) if re.fullmatch(names, name, re.IGNORECASE))
+    elif han := parts.get("han"):
+        month = sum(map(_HAN_NUMBERS.index, han)) + len(han)
+    else:
+        month = int(parts["month"] or 0)
+    return [(month, parts.get("day"))]
+
+
+def _period(year: int | str | None, month: int, day: int | str | None) -> str:
     # Digits of any script.
-    return f"{int(year) if year else '*'}-{int(month):02}-{f'{int(day):02}' if day else '*'}"
+    return f"{int(year) if year else '*'}-{month:02}-{f'{int(day):02}' if day else '*'}"
 
 
 @cache
@@ -106,10 +138,6 @@ def _forms() -> list[re.Pattern[str]]:
 @cache
 def _period_forms() -> list[re.Pattern[str]]:
     return [re.compile(form, re.IGNORECASE) for form in _PERIOD_FORMS]
-
-
-def _month_of(name: str) -> int:
-    return next(number for number, names in enumerate(_MONTH_NAMES, 1) if re.fullmatch(names, name, re.IGNORECASE))
 
 
 def _date(match: re.Match[str]) -> Date:

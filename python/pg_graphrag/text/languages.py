@@ -60,7 +60,7 @@ FOREIGN_WORDS = frozenset(
         "el los las una es en del por con para se su lo como "  # Spanish
         "il di che non un per della sono con dei nel gli "  # Italian
         "os uma não em da ao mais pelo foi "  # Portuguese
-        "het een van niet dat zijn op ook bij "  # Dutch
+        "de het een van niet dat zijn op ook bij voor naar aan uit wij geen nog deze wordt worden werd heeft hebben "  # Dutch
         "och att det som är på av inte till ett "  # Swedish, Danish, Norwegian
         "og af ikke til på ja ei että oli hän mutta "  # Finnish
         "nie się na jest że jak po "  # Polish

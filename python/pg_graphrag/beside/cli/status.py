@@ -48,10 +48,20 @@ def status(args: argparse.Namespace) -> int:
     return 0
 
 
-def follow(connection: psycopg.Connection[Any], corpus: str | None, display: Display) -> tuple[Progress, float]:
-    """Show the progress once; returns it, and the seconds to the next look, ten times as long as this one took."""
+def follow(
+    connection: psycopg.Connection[Any], corpus: str | None, display: Display, worked: set[str] | None = None
+) -> tuple[Progress, float]:
+    """Show the progress once; returns it, and the seconds to the next look, ten times as long as this one took.
+
+    `worked`: corpora that had work at an earlier look. They alone are counted, with those that have some now, which are added;
+      where none had, all are.
+    """
     start = time.monotonic()
-    progress = total(_progress(connection, corpus))
+    rows = _progress(connection, corpus)
+    if worked is not None:
+        worked.update(row.corpus for row in rows if row.jobs)
+        rows = [row for row in rows if row.corpus in worked] or rows
+    progress = total(rows)
     pause = max(0.5, 10 * (time.monotonic() - start))
     display.update(progress)
     return progress, pause

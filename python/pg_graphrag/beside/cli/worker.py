@@ -154,16 +154,16 @@ def _wait(sessions: "Sequence[_Session | _ChildProcess]", stop: "_Stop") -> None
 
 
 def _follow(connection: psycopg.Connection[Any], sessions: "Sequence[_Session | _ChildProcess]") -> None:
-    """Show the progress while sessions work."""
-    display = Display()
+    """Show the progress while sessions work, of the corpora that they work on."""
+    display, worked = Display(), set[str]()
     try:
         while any(session.is_alive() and not session.stop.is_set() for session in sessions):
-            _, pause = follow(connection, None, display)
+            _, pause = follow(connection, None, display, worked)
             until = time.monotonic() + pause
             while time.monotonic() < until and any(session.is_alive() for session in sessions):
                 if sessions[0].stop.wait(_TICK):
                     return
-        follow(connection, None, display)
+        follow(connection, None, display, worked)
     except psycopg.OperationalError:
         pass  # the server has gone; the sessions notice it themselves, and say so
     finally:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError, known_hint
 from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.server import OWNER, Database
 from pg_graphrag.server.session_places import installation
@@ -163,7 +163,7 @@ def check(
         raise GraphRAGError("api_key_env is not the name of an environment variable", hint="Give a name, never a key.")
     for option, value in options.items():
         if option not in _OPTIONS:
-            raise GraphRAGError(f'unknown provider option "{option}"', hint=f"Known: {', '.join(sorted(_OPTIONS))}.")
+            raise GraphRAGError(f'unknown provider option "{option}"', hint=known_hint(option, sorted(_OPTIONS)))
         types, good, expectation = _OPTIONS[option]
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types) or not good(value):
             value_text = "that value" if option in ("headers", "query") else json.dumps(value)

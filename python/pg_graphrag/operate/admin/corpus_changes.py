@@ -10,7 +10,7 @@ from pg_graphrag.index.graph.merged import queue_summaries
 from pg_graphrag.server import Database
 from pg_graphrag.server.caches import shared_arrays
 from pg_graphrag.server.corpus.corpora import Corpus, find, placed
-from pg_graphrag.server.corpus.options import PINNED, Options, changed_options, parse, reindexes
+from pg_graphrag.server.corpus.options import PINNED, Options, changed_options, check_used, parse, reindexes
 from pg_graphrag.server.queue import queue, queue_refresh, requeue_documents
 
 # As the table has it.
@@ -28,6 +28,7 @@ def create(db: Database, name: str | None, options: str | None) -> int:
             f" database is the node, say so: ALTER DATABASE … SET graphrag.node = '{place.node}'.",
         )
     parsed = parse(_read(options))
+    check_used(parsed.llm)
     _check_providers(db, parsed)
     from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
 
@@ -122,6 +123,8 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     stored_options = json.loads(str(stored[0]["options"]))
     new_options = {key: value for key, value in {**stored_options, **changes}.items() if value is not None}
     new = parse(new_options)
+    if "llm" in changes:
+        check_used(new.llm)
     _check_providers(db, new)
     # Without the option the embedding is that of the vectors, or still to be chosen.
     pinned = changed_options(

@@ -128,6 +128,7 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     # One row that is relevant lets all stay: an answer may take a passage that shares little with the question.
     least_relevance = query.options.min_relevance
     is_irrelevant = least_relevance is not None and not relevant(query, rows) and total > 0 and least_relevance > 0
+    has_found = bool(rows)
     if is_irrelevant:
         evidence = graph_evidence.Evidence()
     if is_irrelevant or not query.options.include_chunks:
@@ -229,7 +230,8 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
         notes["explain"] = {"instead": query.notes["instead"]}
     has_matches = any((rows, table_rows, entities, relationships, reports, claims))
     if is_irrelevant:
-        notes["explain"] = {"empty": f"no chunk has a relevance of {least_relevance} or more"}
+        irrelevant = f"no chunk has a relevance of {least_relevance} or more"
+        notes["explain"] = {"empty": irrelevant if has_found else warn_of_nothing(query, mode) or irrelevant}
     elif not parts and (has_matches or (query.text and not total)):
         notes["explain"] = too_small(query, total, least)
     elif total and not has_matches:

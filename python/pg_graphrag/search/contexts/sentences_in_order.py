@@ -241,15 +241,17 @@ def of_windows(
 
 
 def _with_heads(text: str) -> dict[str, str]:
-    """Return {row of a Markdown table: its cells, each behind its head}."""
+    """Return {row of a Markdown table: its cells, each behind its head; "" for the row of heads above it}."""
     rows: dict[str, str] = {}
     heads: list[str] = []
+    head_row = ""
     for before, line in pairwise(map(str.strip, text.splitlines()) if "-|" in text or "- |" in text else ()):
         if _BELOW_HEADS.fullmatch(line):
-            heads = _cells(before)
+            heads, head_row = _cells(before), before
         elif not line.startswith("|"):
             heads = []
         elif heads:
+            rows[head_row] = ""
             cells = zip(chain(heads, repeat("")), _cells(line), strict=False)
             rows[line] = "; ".join(f"{head}: {cell}" if head else cell for head, cell in cells if cell)
     return rows

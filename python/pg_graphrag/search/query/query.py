@@ -34,8 +34,9 @@ from pg_graphrag.server.profile import Profile
 from pg_graphrag.text.concept import key
 from pg_graphrag.text.languages import LANGUAGES, REGCONFIG
 from pg_graphrag.text.letters import han_forms, without_invisible, without_stray_invisible
+from pg_graphrag.text.question_language import question_language
 from pg_graphrag.text.words.keywords import themes
-from pg_graphrag.text.words.search_terms import asked, query_languages
+from pg_graphrag.text.words.search_terms import asked, query_languages, telling
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -229,6 +230,12 @@ class Query:
         return query_languages(self.text) if language == "auto" else [language]
 
     @cached_property
+    def language(self) -> str:
+        """The language that its small words tell (ISO 639-1)."""
+        known = None if self.corpus.options.language == "auto" else self.corpus.options.language
+        return question_language([self.text], known).partition("-")[0]
+
+    @cached_property
     def terms(self) -> dict[str, int]:
         """Lexemes of the query and how often each occurs, tokenised as the documents are."""
         return self.lexemes(self.text)
@@ -249,8 +256,22 @@ class Query:
     @cached_property
     def terms_by_language(self) -> list[set[str]]:
         """Lexemes of the query under each of its languages, without those of other spellings."""
+        return self._terms(self.text)
+
+    @cached_property
+    def telling_terms_by_language(self) -> list[set[str]]:
+        """`terms_by_language` without small words of the language that the query is in; all where no others are left.
+
+        Latin script is stemmed as English, which has other ones.
+        """
+        text = self.text if self.language == "en" else telling(self.text, self.language)
+        if text == self.text:
+            return self.terms_by_language
+        return [some or every for some, every in zip(self._terms(text), self.terms_by_language, strict=True)]
+
+    def _terms(self, text: str) -> list[set[str]]:
         return [
-            {lexeme for _, lexeme, _ in self._tokenised([asked(self.text, language, spelled=False)], language)}
+            {lexeme for _, lexeme, _ in self._tokenised([asked(text, language, spelled=False)], language)}
             for language in self.languages
         ]
 

@@ -39,6 +39,8 @@ CURVES = {
 }
 # Where the model was not made for the language of one of them, or the vector of a long document is still to come.
 BY_WORDS = Curve(-4.74, words=6.39)
+# Of a chunk with all words of the query at least: a short question is far from a long window that answers it in a clause.
+ALL_WORDS = 0.1
 
 
 def is_known(query: Query) -> bool:
@@ -79,7 +81,7 @@ def judge(query: Query, rows: list[FoundChunk]) -> None:
         return
     ids: Ids = np.array(sorted({row.chunk_id for row in rows}), np.int64)
     model = query.corpus.options.embedding
-    reads_query = is_known(query) and bool(LANGUAGES[model.model].intersection(query.languages))
+    reads_query = is_known(query) and query.language in LANGUAGES[model.model]
     embedded = {row.chunk_id for row in rows if reads_query and model.embeds(row.content)}
     cosines = score_chunks(query, ids) if embedded and query.corpus.space is not None else np.zeros(len(ids))
     has_vector = np.array([chunk in embedded for chunk in ids.tolist()], bool) & (cosines != 0.0)
@@ -91,6 +93,7 @@ def judge(query: Query, rows: list[FoundChunk]) -> None:
         [usual.shares(cosines, words), between_languages.shares(cosines, words)],
         BY_WORDS.shares(cosines, words),
     )
+    shares = np.where(has_words & (words == 1), np.maximum(shares, ALL_WORDS), shares)
     place = {chunk: index for index, chunk in enumerate(ids.tolist())}
     for row in rows:
         index = place[row.chunk_id]
@@ -104,11 +107,11 @@ def judge(query: Query, rows: list[FoundChunk]) -> None:
 
 def _words(query: Query, chunks: Ids) -> Scores:
     """Return the share of the query's words that each chunk has, (n,); of several languages it may be in, the best counts."""
-    terms = sorted(set().union(*query.terms_by_language))
+    terms = sorted(set().union(*query.telling_terms_by_language))
     counts, _ = query.bm25_index("chunk").term_counts(terms, chunks)
     has: NDArray[np.bool_] = counts > 0
     shares = np.zeros(len(chunks))
-    for own_terms in query.terms_by_language:
+    for own_terms in query.telling_terms_by_language:
         if own_terms:
             own = np.array([term in own_terms for term in terms], bool)
             shares = np.maximum(shares, has[own].mean(axis=0))

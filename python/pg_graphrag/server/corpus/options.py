@@ -4,7 +4,7 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from pg_graphrag.ground.errors import GraphRAGError
+from pg_graphrag.ground.errors import GraphRAGError, known_hint
 from pg_graphrag.server.corpus import extraction_schema
 from pg_graphrag.server.corpus.extraction_schema import ExtractionSchema
 from pg_graphrag.text.languages import REGCONFIG, knows
@@ -108,6 +108,18 @@ class LLM:
         if role == "vision" and role not in self.roles:
             return False
         return bool((choice.get("provider") or self.provider) and (choice.get("model") or self.model))
+
+    def unused(self) -> tuple[str, str] | None:
+        """Return (option, value) of a provider or a model that is named alone, so that no role asks it; None without."""
+        places: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+            ("llm", {"provider": self.provider, "model": self.model}, ROLES),
+            *((f"llm.roles.{role}", choice, (role,)) for role, choice in self.roles.items()),
+        ]
+        for option, choice, roles in places:
+            for name in ("provider", "model"):
+                if choice.get(name) and not any(map(self.has, roles)):
+                    return f"{option}.{name}", choice[name]
+        return None
 
     def of(self, role: str) -> tuple[str, str]:
         """Return (provider, model) of `role`; 55000 when the corpus has none."""
@@ -405,6 +417,17 @@ def _check_prompts(prompts: Any) -> None:
         check(name, text)
 
 
+def check_used(llm: LLM) -> None:
+    """Refuse a provider or a model that no role asks; options stored by earlier versions may have one, and stay readable."""
+    if (unused := llm.unused()) is not None:
+        option, value = unused
+        missing = "model" if option.endswith(".provider") else "provider"
+        raise GraphRAGError(
+            f'option "{option}" is {value!r}, but no {missing} goes with it',
+            hint='Give both: {"llm": {"provider": …, "model": …}}. The option "llm" is replaced as a whole, not a part of it.',
+        )
+
+
 def _strings(name: str, value: Any) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(item, str) and item.strip() for item in value):
         raise _bad_option(name, value, "a list of names")
@@ -433,7 +456,7 @@ def _ordered(value: Any) -> Any:
 def _refuse_unknown(options: dict[str, Any], known_names: set[str], kind: str) -> None:
     for name in options:
         if name not in known_names:
-            raise GraphRAGError(f'unknown {kind} "{name}"', hint=f"Known: {', '.join(sorted(known_names))}.")
+            raise GraphRAGError(f'unknown {kind} "{name}"', hint=known_hint(name, sorted(known_names)))
 
 
 def _choice(name: str, value: Any, choices: set[str]) -> None:

@@ -305,6 +305,21 @@ def _stop_words(configuration: str) -> frozenset[str]:
     return frozenset(chain(*(words for name, *words in map(str.split, lines) if name in names)))
 
 
+# What Chinese and Japanese ask by, of which their analysers leave words.
+_ASKED_BY = {
+    "zh": re.compile("多少[钱錢]?|哪[里裡儿兒]|什[么麼][时時]候|[几幾][个個]|[何几幾][时時]|何[处處]"),
+    "ja": re.compile("いくら|いくつ|なぜ|どうして|何[人名個件回本枚台時日月年歳]"),
+}
+
+
+def telling(query: str, language: str) -> str:
+    """Return a query in a language without the words that any question is made of."""
+    if language in _ASKED_BY:
+        return _ASKED_BY[language].sub(" ", query)
+    stop_words = _stop_words(REGCONFIG[language]) if language in REGCONFIG else frozenset[str]()
+    return _LETTER_RUN.sub(lambda word: " " if word[0].lower() in stop_words else word[0], query)
+
+
 # Two capitalised words in a row, and a word of two joined by a capital.
 _PAIR = re.compile(r"\b(?=([A-Z][a-z]+) ([A-Z][A-Za-z]+)\b)")
 _JOINED = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")

@@ -1,4 +1,4 @@
-"""How long the texts of a call may be. Longer ones are no questions, and reading them would be wasted."""
+"""Maximum lengths of the texts of a call. Longer texts are no questions, and reading them would waste time."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,6 @@
-"""The one exception of the package, what SQL callers see as an ERROR with ERRCODE, DETAIL and HINT, and how to tell others."""
+"""The package's one exception, which SQL callers see as an ERROR with ERRCODE, DETAIL and HINT; and words for other
+errors.
+"""
 
 import errno
 from pathlib import Path

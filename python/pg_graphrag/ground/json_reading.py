@@ -1,7 +1,7 @@
-"""JSON of a caller, read in steps: one call of the library reads a slice, so that a cancel waits for a slice at most.
+"""Reads a caller's JSON in steps, each a short call of the library, so that a cancel takes effect soon.
 
-The library reads a whole text in one call that cannot be cancelled: 16 MB of small lists take a second. One pass over a long
-text finds the containers that are long themselves. Their members are read one by one here, everything else by the library.
+One call for a whole text cannot be cancelled: 16 MB of small lists take a second. One pass over a long text finds the
+long containers. This module reads their members one by one; the library reads everything else.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""JSON as models write it, and what is whole of a torn one.
+"""Reads JSON as models write it, and the complete part of JSON that was cut off.
 
-Trailing commas, comments, raw line ends in strings, Python's literals and quotes, names and values without quotes, backslashes
-of LaTeX and of paths, quotes that are not escaped.
+Accepts trailing commas, comments, raw line ends in strings, Python's literals and quotes, unquoted names and values,
+backslashes of LaTeX and of paths, and quotes that are not escaped.
 """
 
 import json

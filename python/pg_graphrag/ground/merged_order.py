@@ -1,4 +1,4 @@
-"""The order of rows of several corpora in one answer. Where they come from does not matter: it reads their relevance alone."""
+"""The order of rows of several corpora in one answer: by relevance alone, whatever corpus a row comes from."""
 
 from collections.abc import Mapping, Sequence
 

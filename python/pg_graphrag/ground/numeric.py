@@ -1,6 +1,6 @@
-"""Arrays of numbers: numpy with one BLAS thread, sets of ids, and lists of numbers by place, of which graphs are made in memory.
+"""Numpy with one BLAS thread, sets of ids, and lists of numbers grouped by key, of which graphs in memory are made.
 
-BLAS reads the number of threads once, when numpy is loaded: the package imports it here and nowhere else.
+BLAS reads its number of threads once, when numpy is loaded. Therefore only this module imports numpy.
 """
 
 import os

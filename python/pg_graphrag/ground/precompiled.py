@@ -1,8 +1,9 @@
-"""What Python makes of text as modules are imported, made when the package is installed: a quarter of a first search.
+"""Compiled regular expressions and generated methods of dataclasses, stored at installation: they save a quarter of a
+first search.
 
-Regular expressions, and the methods of dataclasses and named tuples. extension/install-package writes them beside this module,
-as it writes byte code. Where they are not, or are of another Python, they are compiled. What comes out is the same: `re` makes a
-pattern of its code, and dataclasses and named tuples execute theirs.
+extension/install-package writes them beside this module, as it writes byte code. Without the file, or for another
+Python, they are compiled at import. The result is the same: `re` makes a pattern of its code, and dataclasses and named
+tuples execute the code of their methods.
 """
 
 import collections

@@ -1,7 +1,7 @@
-"""What models think before and between what they answer: left out of whole replies and of streams by one rule.
+"""Removes a model's reasoning from whole replies and from streams, by one rule.
 
-Reasoning stands between marks at the beginning; before a closing mark alone, where a template has written the opening one; and,
-once there was some, between marks that begin a line. A mark that is quoted, or a word of a sentence, is one of the text.
+Reasoning stands between marks at the beginning of a reply. The opening mark is missing if the template has written it.
+After such a beginning, marks at the start of a line count too. A mark in quotation marks or within a sentence is text.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The extension in other frameworks. Each module needs the extra of its name."""
+"""The extension in other frameworks. Each module needs the extra with its name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""graphrag.context: what a language model is given."""
+"""graphrag.context: the context of a question for a language model."""
 
 from typing import Any
 

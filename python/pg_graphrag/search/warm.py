@@ -1,4 +1,4 @@
-"""graphrag.warm: what the first searches of a session would load, loaded before them."""
+"""graphrag.warm: loads beforehand what the first searches of a session would load."""
 
 import json
 from contextlib import suppress

@@ -1,8 +1,9 @@
-"""The server's process while Python runs in it: cancel takes effect, and what was freed is given back.
+"""The server's process while Python runs in it: makes cancel take effect, and gives freed memory back.
 
-PostgreSQL's signal handlers only set a flag. SQL looks at it, Python does not (docs/decisions/server.md). While a call
-of the extension runs, a timer of processor time has Python look at the flag too: between two instructions, and within a long
-regular expression. A single call of a C library is short, or runs in a thread (`in_thread`). Nothing in the package polls.
+PostgreSQL's signal handlers only set a flag, which SQL checks and Python does not (docs/decisions/server.md). While a
+call of the extension runs, a timer of processor time makes Python check the flag too: between two instructions, and
+within a long regular expression. A single call of a C library is short, or runs in a thread (`in_thread`). Nothing in
+the package polls.
 """
 
 import ctypes

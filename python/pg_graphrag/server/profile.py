@@ -1,4 +1,4 @@
-"""Where the time of a search or a worker's run goes, by step, where `profile_time` asks for that."""
+"""Where the time of a search or a worker's run goes, by step, with the option `profile_time`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,6 +1,7 @@
-"""The queue, graphrag.jobs: jobs are queued, leased by workers, done, handed on or given back (docs/decisions/indexing.md).
+"""The queue, graphrag.jobs: jobs are queued, leased by workers, done, handed on or given back
+(docs/decisions/indexing.md).
 
-What becomes of a job that failed is said in index/indexing/outcomes.py, what is done for each kind in operate/jobs/.
+index/indexing/outcomes.py says what happens to a job that failed, operate/jobs/ what each kind does.
 """
 
 import json

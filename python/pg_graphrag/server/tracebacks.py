@@ -1,7 +1,8 @@
-"""Errors that users shall act on reach them without Python's traceback.
+"""Removes Python's traceback from errors that users shall act on.
 
-PL/Python shows in CONTEXT what an error's traceback holds when it leaves the outermost frame, which has then just added itself.
-Python 3.12 and later tell of each frame that an error leaves; there the traceback is taken off. Before 3.12 it stays.
+PL/Python shows in CONTEXT the traceback that an error has when it leaves the outermost frame, which has then just added
+itself. Python 3.12 and later report each frame that an error leaves; there the traceback is taken off. Before 3.12 it
+stays.
 """
 
 import sys

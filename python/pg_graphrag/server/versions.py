@@ -1,8 +1,9 @@
-"""Versions of the extension that this package serves: its own, and released ones, each by its own package beside this one.
+"""Versions of the extension that this package serves: its own, and released ones, each by a package of its own beside
+this one.
 
-A database has its version until its ALTER EXTENSION UPDATE. Bodies of all versions import ``pg_graphrag.server``, so one package
-at a time has that name in a session. A session goes to another when a body of another version calls: after an update, which
-another session may have made, and back where the update was rolled back.
+A database keeps its version until its ALTER EXTENSION UPDATE. Bodies of all versions import ``pg_graphrag.server``, so
+one package at a time has that name in a session. A session changes the package when a body of another version calls:
+after an update, which another session may have made, and back if the update was rolled back.
 """
 
 import importlib

@@ -1,4 +1,6 @@
-"""Documents into chunks of at most so many tokens, cut where a reader would cut; chunks into windows for embedding models."""
+"""Cuts documents into chunks of a maximum number of tokens, where a reader would cut; and chunks into windows for
+embedding models.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A concept, the key that its name is known by, and what it is: PERSON, ORGANIZATION, …, another NAME, or a CONCEPT."""
+"""A concept: its name, the key of that name, and its type: PERSON, ORGANIZATION, …, another NAME, or a CONCEPT."""
 
 import hashlib
 import re

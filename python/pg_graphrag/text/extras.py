@@ -1,4 +1,4 @@
-"""Optional libraries, loaded when first needed."""
+"""Optional libraries, imported on first use."""
 
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,8 @@
-"""The language of a text, by its script, and the text search configuration that goes with it.
+"""The language of a text, by its script, and the text search configuration for it.
 
-Scripts tell Japanese, Chinese, Korean, Russian and their like apart without a model; Latin script counts as English
-unless the corpus says otherwise: a wrong guess between two Latin languages would stem the same word in two ways.
+Scripts tell Japanese, Chinese, Korean, Russian and similar languages apart without a model. Latin script counts as
+English unless the corpus says otherwise: a wrong guess between two Latin languages would stem the same word in two
+ways.
 """
 
 import re

@@ -1,8 +1,10 @@
-"""Characters as texts are compared: without what nobody sees, whole (NFD), of one width, one form of each Han character.
+"""Characters in the form in which texts are compared: no invisible ones, decomposed (NFD), one width, one form of each
+Han character.
 
-Texts are kept, embedded, shown and cited `without_stray_invisible`; what compares them (keys of entities, terms, titles, twins,
-grounding) has them `without_invisible`. What keeps positions, or says where each character came from, says so. Another's words
-are `clean` before PostgreSQL gets them, and quoted in `one_line`. Tables of forms: OpenCC (opencc.byvoid.com).
+Texts are stored, embedded, shown and cited `without_stray_invisible`. Whatever compares them (keys of entities, terms,
+titles, near-duplicates, grounding) has them `without_invisible`. Functions that keep positions, or return where each
+character came from, say so. Texts of others are made `clean` before PostgreSQL gets them, and are quoted in `one_line`.
+Tables of forms: OpenCC (opencc.byvoid.com).
 """
 
 import re

@@ -1,6 +1,7 @@
-"""Marks by which a context numbers its documents: what cites one in an answer, and texts in which nothing can be taken for one.
+"""Marks by which a context numbers its documents: finds citations in answers, and removes marks from texts of
+documents.
 
-Both go by one rule, so that nothing which a text of a document says can count as a citation.
+Both use one rule, so that no text of a document can count as a citation.
 """
 
 import re

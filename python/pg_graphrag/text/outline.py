@@ -1,4 +1,4 @@
-"""The structure of a Markdown-like text: headings, code blocks, tables, pages."""
+"""The structure of Markdown-like text: headings, code blocks, tables, pages."""
 
 import re
 from bisect import bisect_left

@@ -1,7 +1,7 @@
-"""The part of a document in which concepts are looked for: its prose.
+"""The prose of a document: the part in which concepts are looked for.
 
-Code, formulas, addresses, metadata before the text, licences and tables of contents say nothing that an entity is made of.
-They are replaced by blanks, so that every position in the rest is the same as in the document.
+Code, formulas, addresses, metadata before the text, licences and tables of contents name no entities. They are replaced
+by blanks, so that every position in the rest is the same as in the document.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The language of a question, which its small words and letters tell: enough for one sentence of ours."""
+"""The language of a question, by its small words and letters: enough to choose the language of a fixed sentence."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""``pg-graphrag ask``: an answer as it comes, then what it cites; or all of it as JSON."""
+"""``pg-graphrag ask``: prints an answer as it is written, then its citations; or everything as JSON."""
 
 import argparse
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""``pg-graphrag compare``: two corpora on the same questions, as a table or as JSON Lines."""
+"""``pg-graphrag compare``: the same questions on two corpora, as a table or as JSON Lines."""
 
 import argparse
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""``pg-graphrag evaluate``: the figures as a table, or as JSON Lines, and a chart of them."""
+"""``pg-graphrag evaluate``: figures as a table or as JSON Lines, and a chart of them."""
 
 import argparse
 import sys

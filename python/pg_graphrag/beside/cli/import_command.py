@@ -1,4 +1,4 @@
-"""``pg-graphrag import-graphrag`` and ``import-lightrag``: an index made by another system."""
+"""``pg-graphrag import-graphrag`` and ``import-lightrag``: take over an index that another system made."""
 
 import argparse
 import signal

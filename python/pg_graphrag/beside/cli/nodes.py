@@ -1,4 +1,4 @@
-"""``pg-graphrag nodes``: the databases of the catalogue, and ``rebalance``: which corpora might move between them."""
+"""``pg-graphrag nodes`` shows the databases of the catalogue; ``rebalance`` proposes moves of corpora between them."""
 
 import argparse
 import shlex

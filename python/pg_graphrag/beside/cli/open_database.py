@@ -1,4 +1,4 @@
-"""Connections of the CLI, and the database's errors as a person reads them."""
+"""Connections of the command line, and database errors in words for its users."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The progress of indexing on a terminal, or as a line now and then where there is none."""
+"""The progress of indexing: a line that changes on a terminal, else a new line now and then."""
 
 import shutil
 import sys

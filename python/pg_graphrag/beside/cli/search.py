@@ -1,4 +1,4 @@
-"""``pg-graphrag search``: results for a person to read, or as JSON Lines."""
+"""``pg-graphrag search``: results as text for people, or as JSON Lines."""
 
 import argparse
 import dataclasses

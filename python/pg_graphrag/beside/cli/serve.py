@@ -1,4 +1,4 @@
-"""``pg-graphrag serve``: the server of `pg_graphrag.beside.serve`, started, its address printed."""
+"""``pg-graphrag serve``: starts the server of `pg_graphrag.beside.serve` and prints its address."""
 
 import argparse
 import asyncio

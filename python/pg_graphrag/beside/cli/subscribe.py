@@ -1,4 +1,4 @@
-"""``pg-graphrag subscribe``: documents stay in another server, and this node follows its tables by logical replication."""
+"""``pg-graphrag subscribe``: this node follows tables of another server by logical replication."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""What commands print: text of others, tables, and JSON for programs."""
+"""Output of commands: texts of others made safe for a terminal, tables, and JSON for programs."""
 
 import dataclasses
 import json

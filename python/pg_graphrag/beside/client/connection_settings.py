@@ -1,4 +1,4 @@
-"""How the client and the CLI connect, and whether a connection that waits for its next call was ended by the server."""
+"""Settings of the client's and the command's connections, and a check whether an idle connection was lost."""
 
 import inspect
 import json

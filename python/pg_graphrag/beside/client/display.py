@@ -1,4 +1,4 @@
-"""How results look in a notebook: tables of HTML, and pandas where it is asked for."""
+"""Display of results in a notebook: HTML tables, and pandas on request."""
 
 import sys
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,7 @@
-"""Which host serves a connection: the server, where the database has the extension, or this process beside it.
+"""Which host serves a connection: the server, if its database has the extension, else this process beside it.
 
-The only door from what speaks SQL to what runs the package (`process`). It opens for a database with the plain schema alone.
+Programs that speak SQL reach `process` through this module alone. It starts `process` only for a database with the
+plain schema.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
-"""Nodes: which database has a corpus, how a client of one connects to another, and several asked side by side.
+"""Nodes: which database holds a corpus, how a client gets from one to another, and questions to several at once.
 
-What the catalogue says is data of who owns the database. It says where a node is; who connects and how is the client's own. So
-no password goes to another host or port than it was for: there libpq's password file alone is asked, which has it by host.
+The owner of a database writes its catalogue. The catalogue says where a node is. The client alone decides as which role
+and how it connects. It sends a password only to the host and port that the password was given for; for others it leaves
+passwords to libpq's password file, which is keyed by host.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What the client returns: one dataclass per result shape of the SQL interface, fields named as its columns."""
+"""What the client returns: a dataclass for each result of the SQL interface, with the columns as fields."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""The SQL of the client: every function returns a `Statement`, which runs in the database or beside it."""
+"""The SQL of the client. Each function returns a `Statement`, which the server or the process beside it runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields

@@ -1,8 +1,8 @@
-"""OpenTelemetry spans of searches, contexts and answers, by the GenAI conventions, of what the database says where time went.
+"""OpenTelemetry spans of searches, contexts and answers, after the GenAI conventions, from the profile of the database.
 
-Nothing is imported or asked for in a program that has set no provider of spans. Spans are made when a call has ended: its steps
-as the profile sums them up, end to end; requests to models when they were. Texts are in them only where
-OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is true.
+A program that has set no provider of spans imports and asks for nothing more. Spans are made after a call. Its steps
+stand end to end, because the profile has only their sums; requests to models stand at the times when they ran. Spans
+hold texts only if OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is true.
 """
 
 import json

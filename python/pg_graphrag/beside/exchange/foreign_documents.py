@@ -1,4 +1,4 @@
-"""Documents with what another system made of them, on their way to ``graphrag.import_documents``."""
+"""Documents of another system, with its chunks and graph, in the form that ``graphrag.import_documents`` takes."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""GraphRAG's parquet output, read (microsoft/graphrag, ``graphrag/data_model/schemas.py``, versions 1 to 3)."""
+"""Reads GraphRAG's parquet output (microsoft/graphrag, ``graphrag/data_model/schemas.py``, versions 1 to 3)."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

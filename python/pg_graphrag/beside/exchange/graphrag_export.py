@@ -1,7 +1,7 @@
-"""GraphRAG's parquet output, written from a corpus (microsoft/graphrag 3, ``graphrag/data_model/schemas.py``).
+"""Writes a corpus as GraphRAG's parquet output (microsoft/graphrag 3, ``graphrag/data_model/schemas.py``).
 
-Numbers (`human_readable_id`) are those of our rows. Ids of chunks are GraphRAG's hashes of their text, those of documents
-their source keys; ids of the rest are made of names and stay the same from one export to the next.
+`human_readable_id` is the number of our row. The id of a chunk is GraphRAG's hash of its text, that of a document its
+source key. All other ids are made of names, so they stay the same from one export to the next.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""A LightRAG working directory, read: its default stores, GraphML and JSON (HKUDS/LightRAG 1.x)."""
+"""Reads a LightRAG working directory: its default stores, GraphML and JSON (HKUDS/LightRAG 1.x)."""
 
 import json
 from collections import defaultdict

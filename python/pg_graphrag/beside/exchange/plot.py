@@ -1,6 +1,6 @@
-"""A drawing of the graph by community, for people: SVG, PNG or PDF through matplotlib, or one HTML file.
+"""Draws the graph by community: SVG, PNG or PDF by matplotlib, or one HTML file.
 
-The latter can be moved, searched and read without a network.
+The HTML file can be panned, searched and read without a network.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""GraphML and GEXF, written node by node."""
+"""Writes GraphML and GEXF, node by node."""
 
 import json
 import re

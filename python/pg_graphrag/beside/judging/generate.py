@@ -1,8 +1,8 @@
-"""Questions about a corpus, made by a model.
+"""Makes questions about a corpus by a model.
 
-`activities`: users, their tasks, and questions that need the whole corpus (GraphRAG, arXiv 2404.16130, and LightRAG, arXiv
-2410.05779: 5 × 5 × 5). `local_questions` and `global_questions`: the two classes of BenchmarkQED's AutoQ, of which the
-local ones come with their evidence, so that ``graphrag.evaluate`` can use them.
+`activities`: users, their tasks, and questions that need the whole corpus (GraphRAG, arXiv 2404.16130, and LightRAG,
+arXiv 2410.05779: 5 × 5 × 5). `local_questions` and `global_questions`: the two classes of BenchmarkQED's AutoQ. Local
+questions come with their evidence, so that ``graphrag.evaluate`` can use them.
 """
 
 from collections.abc import Callable, Sequence

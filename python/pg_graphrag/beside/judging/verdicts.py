@@ -1,4 +1,4 @@
-"""Statistics of verdicts: win rates with counts and intervals, their significance, and the bias of the judge."""
+"""Statistics of verdicts: win rates with counts and intervals, their significance, and the judge's bias."""
 
 from collections import defaultdict
 from collections.abc import Sequence

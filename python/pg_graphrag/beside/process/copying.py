@@ -1,7 +1,7 @@
-"""A copy of everything that a database holds for pg_graphrag, in another: between two hosts, or two databases of one.
+"""Copies everything that a database holds for pg_graphrag into another, on either host.
 
-Documents, what was made of them and curations come as they are, with their numbers; nothing is indexed anew. As after a restore,
-``repair()`` makes what a copy of tables cannot bring: the queue, the AGE graphs, protection, and indexes of vectors.
+Documents, what was made of them and curations keep their numbers; nothing is indexed again. After the copy, as after a
+restore, ``repair()`` makes what tables do not hold: the queue, the AGE graphs, protection, and vector indexes.
 """
 
 from typing import Any

@@ -1,7 +1,8 @@
-"""`server.Database` over a connection: the same statements, types, rights and snapshots, in a process beside the database.
+"""`server.Database` over a connection: the same statements, types, rights and snapshots, in a process beside the
+database.
 
-A call of a routine is a transaction of its own, or several where the routine commits; calls inside `transaction()` are one
-together.
+A call of a routine is one transaction, or several where the routine commits. Calls inside `transaction()` are one
+transaction together.
 """
 
 import hashlib

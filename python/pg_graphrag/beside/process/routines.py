@@ -1,4 +1,4 @@
-"""What ``sql/`` says of the functions that are Python: their arguments, what they return, and with whose rights they run."""
+"""The functions of ``sql/`` that are Python: their arguments, what they return, and with whose rights they run."""
 
 import json
 from collections.abc import Collection

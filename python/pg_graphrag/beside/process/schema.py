@@ -1,6 +1,7 @@
-"""The plain schema in a database: ``sql/`` without the server's Python and Apache AGE, for any database with pgvector.
+"""Makes and updates the plain schema: ``sql/`` without PL/Python and Apache AGE, for any database with pgvector.
 
-The scripts in ``plain/`` make it, and bring that of an earlier version up to this one. extension/plain_schema.py makes them.
+The scripts in ``plain/`` make it, or update the schema of an earlier version. extension/plain_schema.py writes the
+scripts.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""A connection and its transaction: whose calls are under way, the caller's role, the role in force, the snapshot.
+"""A connection with its transaction: the calls under way, the caller's role, the role in force, the snapshot.
 
-What SQL declares of a routine holds here too: STABLE is one REPEATABLE READ snapshot, SECURITY DEFINER is the owner's role,
-SET is a setting of the transaction. The caller is the role that the session has when the call begins.
+What SQL declares of a routine holds here too: STABLE is one REPEATABLE READ snapshot, SECURITY DEFINER is the owner's
+role, SET is a setting of the transaction. The caller is the role that the session has when the call begins.
 """
 
 import math

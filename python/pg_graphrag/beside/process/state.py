@@ -1,7 +1,7 @@
-"""What a process remembers of a database: set aside while it serves another.
+"""What a process remembers of a database, set aside while the process serves another database.
 
-In a server a session has one database, so the package's modules hold what they remember by corpus. A process may have several
-databases, whose corpora have the same numbers.
+In a server a session has one database, so the package's modules key what they remember by corpus. A process may serve
+several databases, whose corpora have the same numbers.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""Calls of one process take turns: the modules of the package are written for sessions, which have one thread.
+"""Calls of one process take turns, because the modules of the package are written for sessions with one thread.
 
-A call gives its turn away while it waits for a model. It goes on when no other is at work, or while a statement of another
-takes long, as a function of the extension within a statement does in a server: that statement may wait for what it has locked.
-A call that was cancelled before its turn ends at once; one that must go on to end does so at the next statement of another.
+A call gives its turn away while it waits for a model. It takes the turn again when no other call is at work, or while a
+statement of another call takes long: that statement may wait for a lock of the first call. A call that is cancelled
+before its turn ends at once. A call that must go on in order to end does so at the next statement of another call.
 """
 
 import threading

@@ -1,7 +1,7 @@
-"""From the schema of one version to that of another, in a database without the extension.
+"""Updates the plain schema from one version to another, in a database without the extension.
 
-The database keeps the script that made its schema. An update runs what CREATE OR REPLACE cannot do (``plain/OLD--NEW.sql``),
-then what is new in this version's script: as ``extension/upgrade.awk`` does it for the extension, and by its rules.
+The database keeps the script that made its schema. An update runs what CREATE OR REPLACE cannot do
+(``plain/OLD--NEW.sql``), then what is new in this version's script. It follows the rules of ``extension/upgrade.awk``.
 """
 
 import re

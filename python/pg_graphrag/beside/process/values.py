@@ -1,4 +1,4 @@
-"""Values of parameters and columns, in the Python types that PL/Python has for them (PostgreSQL's plpy_typeio.c)."""
+"""Converts parameters and columns to the Python types that PL/Python uses (PostgreSQL's plpy_typeio.c)."""
 
 import struct
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Files to documents, each kind by its reader.
+"""Readers turn files into documents, one reader for each kind of file.
 
-`read` turns one file into documents, `walk.files` finds the files below what a user names. A file or line that cannot
-be read is a `ReadError` that says where; what can be read goes on.
+`read` turns one file into documents, `walk.files` finds the files below a path. A file or line that cannot be read
+becomes a `ReadError` that says where; the rest is read.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Zipped formats (Office Open XML, EPUB), opened with bounds, so that a hostile file takes neither the memory nor the time."""
+"""Zipped formats (Office Open XML, EPUB), opened with bounds on memory and time against hostile files."""
 
 import posixpath
 import re

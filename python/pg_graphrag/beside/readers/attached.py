@@ -1,4 +1,4 @@
-"""Files within a file (attachments of e-mail and PDF, what is put into Office files), each read as a document of its own."""
+"""Files within a file (attachments of e-mail and PDF, files inserted into Office files), each read as a document."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,6 @@
-"""Text in two bytes a character of which a byte is lost: where what follows would be read half a character too early."""
+"""Decodes two-byte encodings with lost bytes, after which a plain decoder reads every character half a character
+off.
+"""
 
 import re
 

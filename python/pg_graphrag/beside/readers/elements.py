@@ -1,4 +1,4 @@
-"""What readers of XML share: an element's text on one line, text in an element's place, authors as one fact, styles."""
+"""Helpers for readers of XML: an element's text on one line, replacing an element by text, authors, styles."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar

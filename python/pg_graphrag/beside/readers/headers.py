@@ -1,7 +1,7 @@
-"""What is read of headers: of e-mail, and of pages that are saved as such.
+"""Headers of e-mail and of saved web pages.
 
-The standard library knows where names and values stand; what they are encoded in is found as of bodies (`decode`). So it is
-given all that is not ASCII in UTF-8.
+The standard library finds names and values. `decode` finds their encoding as it does for bodies, and gives the library
+everything in UTF-8.
 """
 
 import base64

@@ -1,4 +1,6 @@
-"""Files read in a process of their own: a hostile one takes no more than its share of memory and time, and crashes nothing."""
+"""Reads files in a separate process, so that a hostile file can neither crash the caller nor exceed its memory and
+time.
+"""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""Markdown: kept as it is, since its marks read well and its structure guides the cutting of chunks.
+"""Markdown is kept as it is: it reads well, and its structure guides the cutting of chunks.
 
 Front matter goes to the metadata; comments and badges are left out; underlined headings become ``#`` ones.
 """

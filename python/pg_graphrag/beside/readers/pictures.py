@@ -1,4 +1,4 @@
-"""The pictures of a document, gathered where somebody asks for them, each with its place in the text."""
+"""Collects the pictures of a document where they are wanted, each with its place in the text."""
 
 import re
 from collections.abc import Iterator, Mapping

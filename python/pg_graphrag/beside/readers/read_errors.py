@@ -1,4 +1,4 @@
-"""What is reported of files: errors of what cannot be read, warnings of what a document lacks, how far the reading is."""
+"""What reading files reports: errors for what cannot be read, warnings for what a document lacks, and progress."""
 
 from dataclasses import dataclass
 from pathlib import Path

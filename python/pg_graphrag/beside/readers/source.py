@@ -1,4 +1,4 @@
-"""What a reader reads: a file or a part of one, with the options of the run."""
+"""The input of a reader: a file or a part of one, with the options of the run."""
 
 import io
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Tables as text: small ones as Markdown, long ones as rows that each say their heads."""
+"""Tables as text: small ones as Markdown, long ones as rows that each repeat their column heads."""
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest

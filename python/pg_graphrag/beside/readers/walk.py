@@ -1,4 +1,4 @@
-"""The files below what a user names, each with a key that does not depend on the machine."""
+"""Finds the files below a path, each with a key that does not depend on the machine."""
 
 import os
 from collections.abc import Collection, Iterator

@@ -1,4 +1,4 @@
-"""Answers as they come, and what they cite."""
+"""Streams answers with their citations."""
 
 import re
 from collections.abc import Iterator, Mapping

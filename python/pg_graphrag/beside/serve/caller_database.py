@@ -1,4 +1,4 @@
-"""Calls of the client with the rights of whoever calls, in threads, each with an end."""
+"""Runs calls of the client with the caller's rights, in threads, each with a deadline."""
 
 import asyncio
 import threading

@@ -1,5 +1,6 @@
-"""Who calls: a token, a password or an identity that a reverse proxy or an OpenID Connect provider vouches for, and the
-database role that stands for it."""
+"""Who calls, and as which database role: by a token, a password, or an identity that a reverse proxy or an OpenID
+Connect provider vouches for.
+"""
 
 import hashlib
 import hmac

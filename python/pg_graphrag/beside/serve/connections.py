@@ -1,4 +1,4 @@
-"""Connections of HTTP: those of nobody whom the guard let through make room for new ones."""
+"""HTTP connections: those that have not authenticated make room for new ones."""
 
 import time
 from asyncio import BaseTransport, Transport

@@ -1,4 +1,4 @@
-"""Parts of the graph as pages draw them: {nodes, edges}, as the caller sees it."""
+"""Parts of the graph for the pages, as {nodes, edges} that the caller sees."""
 
 from collections import Counter
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""What every request passes before anything reads it: host, origin, size, caller, rate. And what every reply carries."""
+"""Checks of every request before it is read (host, origin, size, caller, rate), and headers of every reply."""
 
 import ipaddress
 import logging

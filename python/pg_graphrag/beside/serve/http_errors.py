@@ -1,4 +1,4 @@
-"""Errors of the database as HTTP says them, in the form of each front."""
+"""Database errors as HTTP errors, in the form of each protocol."""
 
 import json
 from http.client import responses

@@ -1,4 +1,4 @@
-"""What the server reads in SQL, as the caller: corpora, documents, curations. The views decide what he sees."""
+"""SQL that the server reads as the caller: corpora, documents, curations. The views decide what the caller sees."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

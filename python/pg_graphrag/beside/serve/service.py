@@ -1,4 +1,4 @@
-"""What the fronts (HTTP, MCP, OpenAI) share: a call with the rights and within the limits of its caller."""
+"""What all protocols (HTTP, MCP, OpenAI) share: a call with its caller's rights and within the caller's limits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What a server is started with."""
+"""Settings that a server is started with."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Uploaded files into documents, read in a process of their own."""
+"""Turns uploaded files into documents, read in a separate process."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""What is done at both ends: statements in their order, with how each is undone, made of what publisher and node have."""
+"""The plan of a subscription: statements for both sides in order, each with its undo, from what both sides have."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the publisher has: its tables, and whether it can publish them. It needs nothing of ours."""
+"""The publisher's tables, and whether it can publish them. It needs nothing of pg_graphrag."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How a node ceases to subscribe: what it made goes, and nothing else. Its tables stay, with their rows and documents."""
+"""Ends a node's subscription: drops what subscribing made. The tables stay, with their rows and documents."""
 
 from pg_graphrag.beside.subscribing.plan import NODE, PUBLISHER, Names, Plan, Step, publication_mark, subscribed_slot
 from pg_graphrag.beside.subscribing.publisher import Connection

@@ -1,6 +1,6 @@
-"""Search, exact scores and statistics of one BM25 index; a small one is in a session's memory.
+"""Search, exact scores and statistics of one BM25 index; a session keeps a small index in memory.
 
-The content of an index is a function of the corpus' revision, however it is packed.
+The results depend on the corpus' revision alone, not on how the index is packed.
 """
 
 import math

@@ -1,4 +1,6 @@
-"""The reads of a search: the state of an index in one statement; arrays of immutable segments through a session cache."""
+"""The reads of a search: one statement for the state of an index, and arrays of immutable segments from the session
+cache.
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The tail: items that are not packed yet, inverted in the session's memory."""
+"""The tail: items that are not packed yet, as postings in the session's memory."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,7 @@
 """Communities and reports of another system: graphrag.import_communities, and how a corpus takes them over.
 
-They wait until the documents are indexed; then the next refresh takes them over instead of clustering. From then on they
-are ordinary communities: unchanged ones stay, changed parts are clustered again, starting from them.
+They wait until the documents are indexed. Then the next refresh takes them over instead of clustering. From then on
+they are ordinary communities: unchanged ones stay, and changed parts are clustered again, starting from them.
 """
 
 import json

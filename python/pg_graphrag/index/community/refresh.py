@@ -1,7 +1,7 @@
-"""graphrag.refresh_communities: find the communities of a corpus, or bring them up to date.
+"""graphrag.refresh_communities: finds the communities of a corpus, or brings them up to date.
 
-Read, cluster with no transaction open, write the difference under the corpus' lock: ids stay with communities that are
-still the same.
+It reads the graph, clusters it without an open transaction, and writes the difference under the corpus' lock. A
+community that is still the same keeps its id.
 """
 
 import json

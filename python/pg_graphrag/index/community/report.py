@@ -1,4 +1,4 @@
-"""A report: its parts, its text, and how one is put together without a model."""
+"""The parts and the text of a report, and how a report is made without a model."""
 
 import hashlib
 import json

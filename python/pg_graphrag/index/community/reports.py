@@ -1,6 +1,6 @@
-"""Reports of communities, written after the communities are known: by a model where the corpus has one for it.
+"""Writes reports of communities after the communities are found: by a model if the corpus has one for reports.
 
-Bottom-up, level by level; a report is written again only where its input has changed.
+It goes bottom-up, level by level, and writes a report again only if its input has changed.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
-"""Reports written by a model (GraphRAG, arXiv 2404.16130), bottom-up: reports one level down stand for what does not fit.
+"""Reports written by a model (GraphRAG, arXiv 2404.16130), bottom-up: where a community's graph is too large, reports
+one level down replace it.
 
-GraphRAG's own roll-up is dead code, and it keeps one relationship per entity; here both are as the paper has them.
+GraphRAG's code never calls its own roll-up, and keeps one relationship for each entity; here both follow the paper.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The records of what people changed: a row of graphrag.curations each, applied at once, undone at any time."""
+"""Records of people's changes: a row of graphrag.curations each, applied at once; each can be undone at any time."""
 
 import json
 from collections.abc import Iterable

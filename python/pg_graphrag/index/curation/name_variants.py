@@ -1,4 +1,6 @@
-"""Names that may mean one thing, by the names alone: spelling, sound across scripts, abbreviation, part of a longer name."""
+"""Names that may mean one thing, judged by the names alone: spelling, sound across scripts, abbreviation, part of a
+longer name.
+"""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""Merged values made anew from all mentions and from what people said, by the rules of sql/08_curation/015_merged.sql."""
+"""Recomputes merged values from all mentions and curations, by the rules of sql/08_curation/015_merged.sql."""
 
 from pg_graphrag.index.curation.storage import Storage
 from pg_graphrag.index.graph.merged import MAX_TOKENS, SUMMARY_FRAGMENTS, TABLES, as_description

@@ -1,6 +1,7 @@
-"""Bring the graph in line with mentions and curations after curations changed, at the cost of what they touch.
+"""Brings the graph in line with mentions and curations after a change of curations, for the affected items alone.
 
-The merge counts what a batch changes; here the affected entities and relationships are computed from all their mentions.
+The merge counts what a batch changes; this module recomputes the affected entities and relationships from all their
+mentions.
 """
 
 from collections.abc import Collection, Iterable

@@ -1,4 +1,4 @@
-"""Where a curation writes: the locked corpus, its vectors and its tokenizer."""
+"""What a curation writes with: the locked corpus, its vectors and its tokenizer."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""suggest_merges: pairs of entities that may be one, for a person to decide. Reads only."""
+"""suggest_merges: pairs of entities that may be the same, for a person to decide. Reads only."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -1,4 +1,6 @@
-"""Descriptions of pictures by a model that sees, in jobs of their own: texts are found before, and indexed anew with them."""
+"""A vision model describes pictures, in jobs of their own: the text is searchable before, and is indexed again with
+the descriptions.
+"""
 
 import time
 from collections.abc import Generator, Sequence

@@ -1,4 +1,6 @@
-"""The extraction of a chunk as a task of the gateway: ask, glean, keep what is complete, ask for the rest in another way."""
+"""The extraction of one chunk as a task of the gateway: ask, glean, keep what is complete, ask for the rest in
+another way.
+"""
 
 import json
 import re

@@ -1,6 +1,6 @@
-"""A model's answer read as an extraction: complete, or a fault of the item, whose readable parts can be salvaged.
+"""Parses a model's reply as an extraction: complete, or an item fault whose readable parts can be salvaged.
 
-It is JSON, or the delimited rows that LightRAG's and GraphRAG's prompts ask for.
+A reply is JSON, or the delimited rows that LightRAG's and GraphRAG's prompts ask for.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Whether a name stands in the text that a model read, and whether what it says has the text's numbers and names.
+"""Whether the text that a model read has an extracted name, and has the numbers and names of a description.
 
-Tolerant of how languages write one name twice: inflection, compounds, width, marks, the order of names, hyphens, points and
-initials. A name of several words stands in a text that has each of them.
+It tolerates different spellings of one name: inflection, compounds, width, diacritics, the order of names, hyphens,
+points and initials. A name of several words is in a text that has each of the words.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Entities, relationships and claims of a chunk, cleaned: nothing here can break a row, an index or a prompt."""
+"""Entities, relationships and claims of a chunk, cleaned so that they cannot break a row, an index or a prompt."""
 
 import math
 import re

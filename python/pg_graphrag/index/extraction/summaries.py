@@ -1,7 +1,7 @@
-"""Summaries of many descriptions (LightRAG, GraphRAG), in jobs of their own, never part of a merge.
+"""Summaries of many descriptions (LightRAG, GraphRAG), in jobs of their own, never within a merge.
 
-Map-reduce: fragments are grouped by their hashes, so that an added or removed fragment changes one group, and the answers
-for the others are in the cache.
+Map-reduce: fragments are grouped by their hashes. A new or removed fragment changes one group; the answers for all
+other groups are in the cache.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
-"""Reading a Cypher query before Apache AGE does: that it only reads, what it returns, and agtype's text as JSON.
+"""Reads a Cypher query before Apache AGE does: checks that it only reads, finds its columns, and turns agtype's text
+into JSON.
 
-The scanner follows AGE's own (1.5), so that what is a keyword here is a keyword there, and only there.
+The scanner follows AGE's own (1.5), so that both take the same words for keywords.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What the slow part of indexing makes of a document, before anything is written."""
+"""What is prepared of a document before anything is written."""
 
 from dataclasses import dataclass, field
 from decimal import Decimal

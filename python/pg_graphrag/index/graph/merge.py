@@ -1,6 +1,7 @@
-"""Merging: a merged value is a function of mentions and curations, kept by counting (docs/decisions/indexing.md).
+"""Merging: a merged value is a function of mentions and curations, and is kept up to date by counting
+(docs/decisions/indexing.md).
 
-It costs what the change is.
+The cost grows with the change, not with the corpus.
 """
 
 from collections import Counter

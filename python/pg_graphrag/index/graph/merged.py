@@ -1,4 +1,4 @@
-"""Merged values, kept by counting: names, types, descriptions, keywords, weights, and the best sentence."""
+"""Merged values by counting: names, types, descriptions, keywords, weights, and the best sentence."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping

@@ -1,7 +1,7 @@
-"""Rows of attached tables: their documents bring their mentions (sql/04_documents/031_attached_rows.sql has what these say).
+"""Mentions of rows of attached tables (sql/04_documents/031_attached_rows.sql says what these are).
 
-Every mention is a function of the row alone, so no order of rows and documents changes the graph, and no hidden row what a
-reader gets.
+Every mention is a function of its row alone. So the order of rows and documents does not change the graph, and no
+hidden row changes what a reader gets.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Batches at an endpoint: upload collected requests, poll, and store the answers.
+"""Batches at an endpoint: uploads collected requests, polls, and stores the answers.
 
-`pg_graphrag.llm.endpoints.collector` collects requests and reads answers. Each step is recorded before and after the call of the
-endpoint, so that nothing is paid twice when a worker is killed: a batch whose creation was not confirmed is looked up by its
-mark before it is created again.
+`pg_graphrag.llm.endpoints.collector` collects requests and reads answers. Each step is recorded before and after the
+call of the endpoint, so that a killed worker leads to no double payment: a batch whose creation was not confirmed is
+looked up by its mark before it is created again.
 """
 
 import contextlib

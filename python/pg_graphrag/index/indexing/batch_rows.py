@@ -1,6 +1,6 @@
-"""The rows of batches: the state of each, the requests of a new one, and what became of requests.
+"""The rows of batches: the state of each batch, the requests of a new one, and the outcome of each request.
 
-That is answers, another batch, or dead letters; and their costs.
+An outcome is an answer, another batch, or a dead letter; each has its costs.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,8 @@
-"""What NLP finds in chunks that a model reads: concepts for walks of `hybrid` and `ppr`, and a graph where the model gave none.
+"""Concepts that NLP finds in chunks which a model reads: for walks of `hybrid` and `ppr`, and as a graph where the
+model gave none.
 
-Without a model a chunk has digests of its weak concepts alone: the others are entities (index/indexing/prepare.py).
+Without a model, a chunk stores only digests of its weak concepts: its other concepts are entities
+(index/indexing/prepare.py).
 """
 
 from collections.abc import Mapping, Sequence, Set

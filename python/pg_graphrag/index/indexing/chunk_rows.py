@@ -1,4 +1,6 @@
-"""Chunks, windows and claims as they are stored: written, read as drafts, and compared with a text that is cut anew."""
+"""Rows of chunks, windows and claims: writes them, reads them as drafts, and compares them with a text that is cut
+again.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

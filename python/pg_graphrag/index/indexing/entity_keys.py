@@ -1,6 +1,6 @@
-"""Which concepts of a document are entities: by how often it mentions them, and by how it writes them.
+"""Which concepts of a document are entities: by how often the document mentions them, and how it writes them.
 
-A function of one document, so that neither order nor hidden documents change it. What is no entity stays for walks
+A function of one document, so that neither the order nor hidden documents change it. Other concepts stay for walks
 (index/indexing/chunk_concepts.py).
 """
 

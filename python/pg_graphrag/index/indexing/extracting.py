@@ -1,6 +1,8 @@
-"""A model's part in indexing: requests for all chunks of a batch at once; a fault of the endpoint concerns its document alone.
+"""A model's part in indexing: requests for all chunks of a batch at once; a fault of the endpoint affects its document
+alone.
 
-Where the model gives nothing of use, the chunk has the graph that NLP finds; where a part, NLP's beside it.
+If the model gives nothing usable for a chunk, the chunk gets the graph that NLP finds; if it gives a part, the chunk
+gets both.
 """
 
 from collections import defaultdict

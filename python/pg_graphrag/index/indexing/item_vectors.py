@@ -1,6 +1,6 @@
-"""Vectors of indexed items, and the names that a local model reads in the windows of documents: both of one pass.
+"""Vectors of indexed items, and the names that a local model reads in windows, both from one pass of the encoder.
 
-They are made by the local model or at an endpoint with no transaction open, then stored.
+The local model or an endpoint makes them without an open transaction; then they are stored.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""What pictures say, as chunks of their documents behind those of the content."""
+"""Chunks of what pictures say, behind the chunks of their document's content."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

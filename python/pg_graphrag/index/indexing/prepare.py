@@ -1,4 +1,6 @@
-"""The slow part of indexing: cut and find concepts. Pure computation; the caller polls for cancel between steps."""
+"""The slow part of indexing: cuts chunks and finds concepts. Pure computation; the caller polls for cancel between
+steps.
+"""
 
 import hashlib
 from bisect import bisect_left, bisect_right

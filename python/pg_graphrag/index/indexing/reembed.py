@@ -1,4 +1,4 @@
-"""Re-embedding: fill the vectors of another model while the old ones are searched, then swap (graphrag.reembed)."""
+"""Re-embedding: fills the vectors of another model while the old ones are searched, then swaps (graphrag.reembed)."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The write step: one transaction per batch of documents, so that readers see a text whole or not at all."""
+"""The write step: one transaction for a batch of documents, so that readers see a text whole or not at all."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

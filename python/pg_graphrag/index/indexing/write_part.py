@@ -1,7 +1,7 @@
-"""The write steps of a part of a long document: vectors of its windows, or its graph, each in one transaction.
+"""Writes a part of a long document: vectors of its windows, or its graph, each in one transaction.
 
-Several workers write parts of one document at once: they share the lock of its row, so that nobody changes it meanwhile.
-Whoever writes the last part says that the document is indexed.
+Several workers write parts of one document at once. They share the lock of its row, so that nobody changes it
+meanwhile. The worker that writes the last part marks the document as indexed.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The models of a corpus for searches and answers. Needs the owner's rights, for providers, cache and accounts.
 
-A request is a task of `pg_graphrag.llm.asking.tasks` with its arguments. Only the owner sees the endpoint's text of a
-fault. What asks models is imported when one is asked: most sessions search without.
+A request is a task of `pg_graphrag.llm.asking.tasks` with its arguments. Only the owner sees an endpoint's own error
+text. The gateway is imported at the first request, because most sessions search without a model.
 """
 
 import math

@@ -1,6 +1,7 @@
-"""Tolerant parsing of replies: JSON among prose and fences, other systems' names, reasoning in front.
+"""Tolerant parsing of replies: JSON within prose and fences, other systems' field names, reasoning before the answer.
 
-Each function takes a reply and whether it was cut off, and raises `ItemFault` where there is nothing of its kind in it.
+Each function takes a reply and whether it was cut off. It raises `ItemFault` if the reply has nothing of the expected
+kind.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""What models may be asked about questions: each task builds its prompt itself, from arguments that are only data.
+"""The questions to models about questions: each task builds its prompt from arguments that are only data.
 
-Who asks (`pg_graphrag.llm.asking.models`) chooses a task and gives its arguments, never a prompt.
+The caller (`pg_graphrag.llm.asking.models`) chooses a task and gives its arguments, never a prompt.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Text to vectors, without a network: the models that lie beside the package."""
+"""Text to vectors without a network: the models in the package."""
 
 from __future__ import annotations
 

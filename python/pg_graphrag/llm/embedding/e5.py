@@ -1,12 +1,13 @@
-"""intfloat/multilingual-e5-small, of weights of four bits: tokenise, encode, mean-pool, centre, normalise.
+"""intfloat/multilingual-e5-small, with weights of four bits: tokenise, encode, mean-pool, centre, normalise.
 
-Wang et al., "Multilingual E5 Text Embeddings" (arXiv 2402.05672). All its vectors lie close together (cosines of .7 and more), so
-what compares cosines with 0 or with BM25 could not use them as they are. They are taken from their mean, over texts and titles in
-English, Japanese and both kinds of Chinese in equal parts (e5_mean.json; `python -m bench e5_mean` makes it). The order of
-paragraphs for a question hardly changes by it.
+Wang et al., "Multilingual E5 Text Embeddings" (arXiv 2402.05672). All its vectors lie close together (cosines of .7 and
+more), so code that compares cosines with 0 or with BM25 could not use them as they are. Therefore their mean is
+subtracted. It was taken over texts and titles in English, Japanese and both kinds of Chinese in equal parts
+(e5_mean.json; `python -m bench e5_mean` makes it). The order of paragraphs for a question hardly changes.
 
-Its tokenizer is SentencePiece's over a trie that sessions map: a library's own copy of 250,000 pieces takes 280 MB and
-.7 s. Kudo, "Subword Regularization" (arXiv 1804.10959), section 3.2: of all ways to cut a text into pieces the most likely one.
+Its tokenizer is SentencePiece's, over a trie that sessions map: a library's own copy of 250,000 pieces takes 280 MB and
+.7 s. It takes the most likely of all ways to cut a text into pieces: Kudo, "Subword Regularization" (arXiv 1804.10959),
+section 3.2.
 """
 
 from __future__ import annotations

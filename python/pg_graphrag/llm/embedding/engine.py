@@ -1,11 +1,11 @@
-"""The BERT encoder by OpenVINO, for who embeds much: faster than numpy, and with more memory of its own.
+"""The BERT encoder by OpenVINO, for sessions that embed much: faster than numpy, but with more memory for each session.
 
-The graph is built from the mapped weights and the model's ``config.json``; nothing is converted and no file written.
+The graph is built from the mapped weights and the model's ``config.json``; nothing is converted and no file is written.
 
-A kernel is made for each shape of a batch, which takes as long as running it. So there are few shapes: a sequence is padded
-to the next of some lengths, and a batch of one length has one of some sizes. What is padded is masked. A text's vector is the
-same bits whatever is embedded beside it: its length alone decides how far it is padded, and every row of a matrix product,
-and every sequence of an attention, is computed by itself.
+OpenVINO makes a kernel for each shape of a batch, which takes as long as running it. So there are few shapes: a
+sequence is padded to one of a few lengths, and a batch of one length has one of a few sizes. Padding is masked. A text
+has the same vector, bit for bit, whatever is embedded with it: its own length decides how far it is padded, and every
+row of a matrix product and every sequence of an attention is computed by itself.
 """
 
 import importlib

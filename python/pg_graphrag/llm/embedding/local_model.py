@@ -1,8 +1,8 @@
 """What the local models share: their files, batches of texts, and the encoder, BERT in float32 numpy.
 
-Weights are mapped, so sessions share them through the page cache. Devlin et al., "BERT" (arXiv 1810.04805), post-norm layers.
-Sequences are packed one after the other with no padding: every matrix product runs over real tokens only, and attention runs per
-group of sequences of equal length.
+Weights are mapped, so sessions share them through the page cache. Devlin et al., "BERT" (arXiv 1810.04805), post-norm
+layers. Sequences are packed one after the other with no padding: matrix products run over real tokens only, and
+attention runs per group of sequences of equal length.
 """
 
 from __future__ import annotations

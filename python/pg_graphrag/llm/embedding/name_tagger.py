@@ -1,10 +1,11 @@
-"""Names in a text, read by a small network on the states that a local model's encoder has of its tokens anyway.
+"""Finds names in a text: a small network over the states that a local model's encoder computes for the tokens anyway.
 
-A unit is a word, a sign or a character of Han, kana or Hangul; it has the states of the tokens with its first and its last
-character, traits of its spelling, and what dictionaries of Chinese and Japanese say of it. Of these come by a projection,
-convolutions over the units around it, and a conditional random field (Lafferty et al. 2001) the most likely names of a text, and
-how likely each is. `python -m bench train_names` makes the weights. Besides, one direction of the states says how much of a term
-each token is, for the gate of entities (text/naming/gate.py), with which `python -m bench gate` fits it.
+A unit is a word, a sign or a character of Han, kana or Hangul. Its input is the states of the tokens with its first and
+its last character, traits of its spelling, and what dictionaries of Chinese and Japanese say of it. A projection,
+convolutions over neighbouring units, and a conditional random field (Lafferty et al. 2001) give the most likely names
+of a text, and how likely each is. `python -m bench train_names` trains the weights. One direction of the states also
+says how much each token belongs to a term. The gate of entities (text/naming/gate.py) uses it, and `python -m bench
+gate` fits it.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Vectors as pgvector reads them."""
+"""Vectors in pgvector's text form."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -1,6 +1,6 @@
-"""graphrag.check_provider(): tries what a model at an endpoint can do, by the few requests that show it.
+"""graphrag.check_provider(): tries what a model at an endpoint can do, with a few requests.
 
-They go through the gateway: limits, accounts, budget and cancel are those of any other request. Each is sent once.
+They go through the gateway, so limits, accounts, budget and cancel apply as to any other request. Each is sent once.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The gateway's side of the batch API: it collects new requests and reads the answers that came back.
+"""The gateway's side of the batch API: collects new requests, and reads the answers that came back.
 
 The other side, which takes the collected requests to the endpoint, is `pg_graphrag.index.indexing.batch`.
 """

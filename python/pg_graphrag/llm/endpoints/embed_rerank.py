@@ -1,4 +1,4 @@
-"""Single requests to an endpoint besides chat: embeddings, rerank, the names of its models.
+"""Single requests to an endpoint other than chat: embeddings, rerank, the list of its models.
 
 Runs in the session's background thread (`pg_graphrag.llm.endpoints.loop`): nothing here may touch the database.
 """

@@ -1,4 +1,4 @@
-"""Vectors of texts from an endpoint: how many texts a request has, and which text is at fault when it fails."""
+"""Vectors of texts from an endpoint: how many texts a request holds, and which text is at fault when it fails."""
 
 from collections.abc import Generator, Sequence
 from typing import Any

@@ -1,8 +1,8 @@
-"""Many requests at once, from tasks that look sequential: cache, limits, breaker, accounting, cancel.
+"""Sends many requests at once, for tasks written as if sequential: cache, limits, breaker, accounting, cancel.
 
-A task is a generator that yields a request, is sent the reply (or thrown the fault), and returns its result. Tasks run in the
-main thread, between the replies, and so does all that touches the database; requests run in the background thread. One path
-sends them all. Of a stream, pieces of the reply are handed out as they come; that is the difference.
+A task is a generator: it yields a request, is sent the reply (or thrown the fault), and returns its result. The main
+thread runs the tasks between replies, and everything that touches the database; the background thread sends the
+requests. Streams take the same path; they only hand out pieces of the reply as they come.
 """
 
 import time

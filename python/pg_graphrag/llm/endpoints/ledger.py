@@ -1,4 +1,4 @@
-"""Costs and answers of calls, and the rest of the budget: llm_calls, llm_cache."""
+"""Costs and answers of calls (llm_calls, llm_cache), and the rest of the budget."""
 
 import hashlib
 import json

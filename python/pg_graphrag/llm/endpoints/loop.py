@@ -1,7 +1,7 @@
 """The session's background thread: an event loop for HTTP, while the main thread watches for cancel.
 
-Nothing can interrupt a blocking call in PL/Python (docs/decisions/server.md). So requests run in a thread that blocks all signals
-and never touches plpy; the main thread waits in short steps and polls the database between them.
+Nothing can interrupt a blocking call in PL/Python (docs/decisions/server.md). So requests run in a thread that blocks
+all signals and never touches plpy. The main thread waits in short steps, and polls the database between them.
 """
 
 import asyncio

@@ -1,8 +1,9 @@
-"""Endpoints of models: settings, their checks, the key, which is read for each call and stored nowhere, and models' habits.
+"""Endpoints of models: settings and their checks, the key (read for each call and stored nowhere), and habits of
+models.
 
-How fast a model reads prompts, and what else of it matters before a request, is in a file of 26 bytes for each model, in the
-host's folder for what need not outlive the server. It tells how much context an answer can be given in its time, what of a stream
-is held back, and how a server notices that nobody waits.
+Habits are how fast a model reads prompts, and what else matters before a request. They are in a file of 26 bytes for
+each model, in the host's folder for files that need not outlive the server. They say how much context an answer can be
+given in its time, what a stream holds back, and how a server notices that nobody waits.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
-"""What endpoints say when they refuse a request, as data: one table of words for each meaning.
+"""How endpoints word their refusals: one table of phrases for each meaning.
 
-The words are those of endpoints' documentation and of public reports of their users.
+The phrases are from endpoints' documentation and from public reports of their users.
 """
 
 import re

@@ -1,4 +1,6 @@
-"""Invariants of a corpus, each a statement whose rows are violations: (object, detail). One snapshot, read only."""
+"""Checks the invariants of a corpus. Each is a statement that returns violations as (object, detail). One snapshot,
+read only.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice

@@ -1,4 +1,6 @@
-"""The canonical form of a corpus: everything made of its documents and curations, without ids, vectors, times and communities."""
+"""The canonical form of a corpus: everything made of its documents and curations, without ids, vectors, times and
+communities.
+"""
 
 import hashlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""graphrag.forget: delete a document with everything made of it, and look whether anything is left."""
+"""graphrag.forget: deletes a document with everything made of it, and searches for remains."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

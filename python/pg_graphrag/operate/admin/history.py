@@ -1,4 +1,4 @@
-"""Histories: corpora whose documents are the versions of those of another corpus."""
+"""Histories: corpora whose documents are the versions of another corpus' documents."""
 
 import json
 

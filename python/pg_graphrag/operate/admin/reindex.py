@@ -1,7 +1,7 @@
-"""graphrag.reindex(): what was made of documents is made again by workers, whatever became of its tables.
+"""graphrag.reindex(): has workers make everything again from the documents, whatever the state of the tables.
 
-One transaction takes away the graph, which counts what is merged and cannot be mended piece by piece, and makes BM25 and vectors
-fit the chunks that are there. These are searched until workers have written each document anew.
+One transaction removes the graph, because merged counts cannot be repaired piece by piece, and makes BM25 and vectors
+fit the existing chunks. Searches use these until workers have indexed each document again.
 """
 
 from pg_graphrag.ground.errors import GraphRAGError

@@ -1,4 +1,6 @@
-"""Another embedding model for a corpus: graphrag.reembed() decides, a job of kind reembed does it (index/indexing/reembed.py)."""
+"""Another embedding model for a corpus: graphrag.reembed() decides, a job of kind reembed does the work
+(index/indexing/reembed.py).
+"""
 
 from pg_graphrag.ground.json_reading import read_json
 from pg_graphrag.llm.endpoints.providers import load

@@ -1,4 +1,6 @@
-"""Traces of a document in the tables of the schema and of its corpus' graph, looked for by the catalogs: in new tables too."""
+"""Searches every table of the schema and of the corpus' graph for traces of a document. The catalogs name the
+tables, so new ones are searched too.
+"""
 
 import re
 from collections.abc import Collection, Sequence

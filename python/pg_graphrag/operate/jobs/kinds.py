@@ -1,4 +1,6 @@
-"""The kinds of jobs, and what does them. A new kind is added here, and to what graphrag.jobs allows (sql/05_jobs/)."""
+"""The kinds of jobs and the functions that do them. Add a new kind here and to the check of graphrag.jobs
+(sql/05_jobs/).
+"""
 
 # Of documents, or of parts of long ones: document_jobs.py, part_jobs.py.
 DOCUMENT_KINDS = ("index", "embed", "graph", "remove")

@@ -1,4 +1,6 @@
-"""Upkeep of a corpus: build vector indexes, prune caches and logs, pack BM25 postings; clean up after a TRUNCATE."""
+"""Upkeep of a corpus: builds vector indexes, prunes caches and logs, packs BM25 postings, cleans up after a
+TRUNCATE.
+"""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""Jobs of parts of long documents: vectors of windows, or the graph, of a stretch of chunks (docs/decisions/indexing.md)."""
+"""Jobs for parts of long documents: vectors of windows, or the graph, of a range of chunks
+(docs/decisions/indexing.md).
+"""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""The worker: three short transactions per batch, and the slow part with none open (docs/decisions/indexing.md)."""
+"""The worker: three short transactions for each batch; the slow part runs without one (docs/decisions/indexing.md)."""
 
 import gc
 import json

@@ -1,8 +1,8 @@
-"""The best rows of a query in a mode, of existing documents, in the order that the request asks for.
+"""The best rows of a query in a mode: existing documents, in the order that the request asks for.
 
-Of near-duplicate documents the first ranks hold one. They are judged by the texts of the rows of one answer alone: nothing that
-the caller may not see has a part in it. Source: the Jaccard index of shingles (Broder 1997), at the threshold of Lee et al.
-(arXiv 2107.06499).
+The first ranks hold one of several near-duplicate documents. Only the texts of the rows of one answer are compared, so
+nothing that the caller may not see has an effect. Source: the Jaccard index of shingles (Broder 1997), at the threshold
+of Lee et al. (arXiv 2107.06499).
 """
 
 from collections.abc import Callable

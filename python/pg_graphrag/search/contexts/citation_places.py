@@ -1,4 +1,4 @@
-"""Where a citation leads: section, pages and picture of the paragraph that is cited."""
+"""Where a citation leads: section, pages and picture of the cited paragraph."""
 
 import re
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""Citations in an answer, piece by piece as it comes: valid ones become [n], the others are removed; and what they cite.
+"""Citations in an answer, while it is written: valid ones become [n], others are removed; and what each one cites.
 
-`text.marks` says in what forms models cite in square brackets; in round ones (1) and (Document 1) count.
+`text.marks` lists the forms in square brackets that models write. In round brackets, (1) and (Document 1) count.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""What a language model is given, within token budgets, with numbered references.
+"""Packs the context for a language model into token budgets, with numbered references.
 
-Source: LightRAG (arXiv 2410.05779); budgets cut whole entries. Beyond it, what they leave is filled with excerpts.
+Source: LightRAG (arXiv 2410.05779); budgets cut whole entries. Unlike there, excerpts fill the rest of a budget.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""A dry run of graphrag.ask: its own code runs, and the requests it would send are counted.
+"""A dry run of graphrag.ask: runs its own code, and counts the requests instead of sending them.
 
-Calls are an upper bound, as if nothing were cached and nothing failed. So are the tokens of the prompts, at four bytes each as
-in the accounts: known texts (reports, chunks, prompts) are counted, and texts by models count at their greatest length.
+The number of calls is an upper bound, as if nothing were cached and nothing failed. So are the tokens of the prompts,
+counted as four bytes each as in the accounts: known texts (reports, chunks, prompts) are measured, texts by models are
+taken at their maximum length.
 """
 
 from collections.abc import Callable

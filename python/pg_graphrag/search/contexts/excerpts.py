@@ -1,4 +1,4 @@
-"""Excerpts of chunks that have no room in a context: sentences that answer the query, and the windows that say most of it."""
+"""Excerpts of chunks that do not fit a context: sentences that answer the query, and the most relevant windows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Points that models note of many texts, read in batches side by side, as the context of one answer."""
+"""Points that models note in batches of texts, read side by side, as the context of one answer."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What models read of a whole corpus: reports on communities, and texts outside all of them."""
+"""What models read for questions about a whole corpus: reports on communities, and texts outside of all communities."""
 
 import random
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,7 @@
-"""Rows of attached tables in a context: as small tables, of what the caller may see.
+"""Rows of attached tables in a context, as small tables with what the caller may see.
 
-`Query.visible` has the rows that the caller may SELECT: row-level security of documents asked as him (server/access/caller.py).
+`Query.visible` holds the rows that the caller may SELECT: row-level security of documents, evaluated as the caller
+(server/access/caller.py).
 """
 
 from collections import Counter

@@ -1,6 +1,8 @@
-"""Rows that a model chose: one request sees the first candidates with the graph's paths to them, and names those that help.
+"""Rows that a model chooses: one request shows the first candidates with the graph's paths to them, and returns those
+that help.
 
-After BridgeRAG and SAG, which read candidates of a multi-hop question together: a bridge is worth little by itself.
+As in BridgeRAG and SAG, candidates of a multi-hop question are read together, because a bridge is worth little by
+itself.
 """
 
 from typing import Any

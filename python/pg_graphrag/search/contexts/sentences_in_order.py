@@ -1,7 +1,8 @@
-"""Sentences that answer a question in order, of the texts that were found.
+"""Sentences of the found texts that answer a question, in order.
 
-The first is nearest to the question. Each that follows answers what the question has besides, and is led to by those before:
-what they name, and the question does not, stands in its title or in itself. `python -m bench extracts` measures it.
+The first is nearest to the question. Each further one answers a remaining part of the question. Sentences before it
+lead to it: they name something that the question does not, and its title or its text contains that name. `python -m
+bench extracts` measures it.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""Transforms of a query by a model before retrieval: they wrap a mode and are a mode themselves.
+"""Transforms of a query by a model before retrieval. Each wraps a mode and is a mode itself.
 
-Sources: HyDE (arXiv 2212.10496), RQ-RAG (arXiv 2404.00610), CRAG (arXiv 2401.15884). A model that fails costs a WARNING: the
-query is used as it is, and `explain` says so.
+Sources: HyDE (arXiv 2212.10496), RQ-RAG (arXiv 2404.00610), CRAG (arXiv 2401.15884). If a model fails, a WARNING is
+raised, the query is used as it is, and `explain` says so.
 """
 
 from typing import Any

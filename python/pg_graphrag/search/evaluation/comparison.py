@@ -1,4 +1,4 @@
-"""graphrag.compare_corpora: the same questions on two corpora, for example with other options or another extractor."""
+"""graphrag.compare_corpora: the same questions on two corpora, which differ for example in options or extractor."""
 
 import json
 from collections.abc import Iterator, Sequence

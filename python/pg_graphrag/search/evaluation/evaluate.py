@@ -1,8 +1,8 @@
-"""graphrag.evaluate: modes of search against questions with known evidence.
+"""graphrag.evaluate: modes of search on questions with known evidence.
 
-Protocol: documents are judged, a ranking of chunks collapses to documents (best chunk wins); macro means over questions;
-questions without evidence are left out and counted. any_hit and all_hit look at the first k chunks: whether their documents
-include any, or all, of a question's evidence (Takami et al., Table 1).
+Protocol: documents are judged, so a ranking of chunks becomes one of documents (the best chunk of each counts). Means
+over questions are macro means. Questions without evidence are left out and counted. any_hit and all_hit look at the
+first k chunks: whether their documents include any, or all, of a question's evidence (Takami et al., Table 1).
 """
 
 import json

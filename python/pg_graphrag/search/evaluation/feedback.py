@@ -1,4 +1,4 @@
-"""Verdicts on answers, and the questions with known evidence that they grow into."""
+"""Verdicts on answers, and the questions with known evidence that are made of them."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Questions with known evidence, as graphrag.evaluate takes them."""
+"""Questions with known evidence, in the form that graphrag.evaluate takes."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Drawings of a part of the graph, as text: DOT for Graphviz, Mermaid for Markdown."""
+"""Drawings of a part of the graph as text: DOT for Graphviz, Mermaid for Markdown."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""graphrag.neighbors: breadth first over the relationships."""
+"""graphrag.neighbors: a breadth-first walk over the relationships."""
 
 from typing import Any, NamedTuple
 

@@ -1,7 +1,7 @@
-"""graph_nodes and graph_edges of corpora that the caller sees in part: the statements of his documents.
+"""Rows of graph_nodes and graph_edges in corpora that the caller sees in part: what the visible documents state.
 
-A row holds the columns of all items of a corpus, packed: as array literals, since a Python object for each number would take
-longer than reading it. Null, or beyond the end of a column: the value of the merged row.
+One row holds the columns of all items of a corpus, packed as array literals: a Python object for each number would take
+longer than reading it. Where a value is null, or a column ends before the item, the view takes the merged row's value.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""The graph of a corpus in the session's memory: what the modes otherwise read by a dozen statements a query.
+"""The graph of a corpus in the session's memory, which the modes would otherwise read by a dozen statements a query.
 
-Of a small corpus all of it is cached, of a larger one the topology.
+A small corpus is cached whole; of a larger one only the topology is.
 """
 
 from dataclasses import dataclass

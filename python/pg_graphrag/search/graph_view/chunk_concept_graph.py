@@ -1,12 +1,13 @@
-"""What NLP finds in chunks, and no view shows (docs/decisions/text.md): the graph of chunks and concepts, and which relationships
-windows state.
+"""The graph of chunks and NLP concepts, which no view shows (docs/decisions/text.md), and which windows state which
+relationships.
 
-Of a corpus whose graph a model made these are all concepts: a second walk over them makes up for what the model left out, as the
-first does for what NLP does not see. Of another corpus they are those that are too weak for entities, and one walk goes over
-both. `local` and `global` count them beside the graph's evidence (graph_evidence.py). Concepts are known by number
-alone; numbers hold for one graph. Of a part of the documents it is what these chunks have.
+If a model made the graph of a corpus, this graph has all concepts, and a second walk over it finds what the model left
+out, as the first walk finds what NLP does not see. In other corpora it has the concepts that are too weak for entities,
+and one walk goes over both graphs. `local` and `global` count the concepts beside the graph's evidence
+(graph_evidence.py). Concepts have only numbers, which hold for one graph. For a part of the documents, it is the graph
+of their chunks.
 
-Which relationships a window states comes from memory where a session asks often, else from the tables.
+Which relationships a window states is read from memory in sessions that ask often, else from the tables.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""The graph of a corpus as retrieval reads it from the tables.
+"""The graph of a corpus, read from the tables.
 
-`topology.TopologyGraph` and `cached_graph.CachedGraph` answer the same from the session's cache; of what some documents state
-`visible_tables.VisibleTables` and `visible_graph.VisibleGraph` do.
+`topology.TopologyGraph` and `cached_graph.CachedGraph` answer the same from the session's cache.
+`visible_tables.VisibleTables` and `visible_graph.VisibleGraph` do so for a part of the documents.
 """
 
 from collections.abc import Iterable, Sequence

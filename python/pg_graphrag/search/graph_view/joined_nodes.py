@@ -1,6 +1,6 @@
-"""The nodes of a walk with the names of rows as the rows' own entities, as the query's caller sees rows.
+"""Joins names of rows with the rows' own entities in walks, as far as the query's caller sees the rows.
 
-And the graph of a part with these, for what is shown: neighbors, views, drawings.
+It does the same for the graph of a part that is shown: neighbors, views, drawings.
 """
 
 from collections.abc import Hashable, Iterable, Sequence

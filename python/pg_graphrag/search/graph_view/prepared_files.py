@@ -1,4 +1,4 @@
-"""The files that sessions share of a corpus, made by workers (server/caches/shared_arrays.py)."""
+"""Files of a corpus' arrays that sessions share, made by workers (server/caches/shared_arrays.py)."""
 
 from pg_graphrag.search.graph_view.cached_graph import MAX_ITEMS, graph_of, item_counts
 from pg_graphrag.search.graph_view.chunk_concept_graph import cached_statements, concept_graph

@@ -1,7 +1,8 @@
-"""Names of rows: what documents call a row by its name, an alias, a code or its key is one entity with the row's own.
+"""Names of rows: if documents call a row by its name, an alias, a code or its key, that entity is the row's own entity.
 
-The two have mentions of their own, since who may not see the row must have what documents say alone. Who sees the row has them as
-one, in what is asked for and in what is shown. A name that several rows have, or that is another row's own, is none of theirs.
+Both keep mentions of their own, because a caller who may not see the row must get what documents alone say. A caller
+who sees the row gets both as one entity, in what he asks for and in what he is shown. A name that several rows have, or
+that is another row's own name, belongs to none of them.
 """
 
 from collections.abc import Hashable, Iterable, Sequence

@@ -1,7 +1,7 @@
-"""To which rows rows of attached tables lead, as the query's caller sees both.
+"""Which rows of attached tables refer to which, as far as the query's caller sees both.
 
-A session caches it, of all rows, for the state of index, documents and attachments that it was read at; who may see a row is
-asked anew by each query.
+A session caches the references of all rows for one state of index, documents and attachments. Each query asks anew who
+may see a row.
 """
 
 from collections.abc import Hashable

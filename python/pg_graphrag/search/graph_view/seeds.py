@@ -1,8 +1,8 @@
 """What a question names exactly: titles of documents, entities, and chunks with its dates, numbers and identifiers.
 
-Such a key is in few chunks: where a walk starts it counts 1.5 / log(1 + the number of chunks that have it).
+Such a key is in few chunks. As a start of a walk it counts 1.5 / log(1 + the number of chunks that have it).
 
-And which chunks mention what, but for hubs: the edges over which walks and bridges lead from there.
+Also which chunks mention what, without hubs: walks and bridges go on over these edges.
 """
 
 import re

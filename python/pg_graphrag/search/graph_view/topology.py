@@ -1,4 +1,4 @@
-"""A graph without its texts, as arrays in the session's memory: what is held of corpora whose texts would take too much."""
+"""A graph without its texts, as arrays in the session's memory, for corpora whose texts would take too much."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields

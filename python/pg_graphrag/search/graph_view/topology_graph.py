@@ -1,4 +1,4 @@
-"""The graph of a query whose topology is in the session's memory; texts, and what documents are called, are read."""
+"""The graph of a query with its topology in the session's memory; texts and titles are read from the tables."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence

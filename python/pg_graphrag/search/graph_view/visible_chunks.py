@@ -1,4 +1,4 @@
-"""What a query reads of the graph of some documents: their chunks by number, and mentions as they are asked for."""
+"""The chunks of some documents by number, and their mentions as a query asks for them."""
 
 from typing import NamedTuple
 

@@ -1,6 +1,7 @@
-"""The graph as some documents state it: what a query reads where a filter or row-level security leaves a part of a corpus.
+"""The graph that some documents state: for queries whose filter or row-level security leaves a part of a corpus.
 
-Nothing of it depends on the other documents: not the degrees, weights and counts that decide an order, and no text.
+Nothing of it depends on the other documents: neither the degrees, weights and counts that decide an order, nor any
+text.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""The graph as some documents state it, read from the tables as a query comes to it.
+"""The graph that some documents state, read from the tables step by step as a query walks.
 
-`visible_graph.VisibleGraph` answers the same from what all these documents state, read at once.
+`visible_graph.VisibleGraph` answers the same, but reads what all these documents state at once.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,8 @@
 """What some documents say of entities and relationships: names, types, keywords and descriptions.
 
-Most items need no merge of their own. Where the merged texts are what these documents state, they are read. Else where one
-visible mention states the item, or all mentions say the same, its text is that of the mention with the best sentence. Of the
-others all visible mentions are merged (sql/08_curation/015_merged.sql).
+Most items need no merge of their own. If the merged texts are exactly what these documents state, they are read.
+Otherwise, if one visible mention states the item, or all mentions say the same, the mention with the best sentence
+gives the text. For all other items the visible mentions are merged (sql/08_curation/015_merged.sql).
 """
 
 from collections.abc import Callable, Iterable

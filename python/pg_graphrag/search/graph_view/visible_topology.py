@@ -1,4 +1,4 @@
-"""The topology of what some documents state, read for a filter or row-level security."""
+"""The topology of the graph that some documents state, for a filter or row-level security."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,9 +1,9 @@
-"""drift: DRIFT search (Microsoft Research 2024), from the reports that a query is about into the graph.
+"""drift: DRIFT search (Microsoft Research 2024), which starts from reports about the query and goes into the graph.
 
-Search and context ask no model, except for keywords as the other modes do: they look around the entities that the best
-reports rest on, and around those of the query. For ask, models read the best reports (a primer), and the questions that this
-raises are followed up by graph_local: one expansion, `primer_folds`, `n_depth` rounds of `drift_k_followups`, one answer. What
-fails costs itself, not the answer, and the context says so.
+Search and context ask no model, except for keywords as other modes do: they look around the entities of the best
+reports and of the query. For ask, models read the best reports (a primer), and graph_local follows up the questions
+that this raises: one expansion, `primer_folds`, `n_depth` rounds of `drift_k_followups`, one answer. If a step fails,
+the answer does without it, and the context says so.
 """
 
 from collections.abc import Sequence

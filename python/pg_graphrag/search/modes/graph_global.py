@@ -1,8 +1,8 @@
-"""graph_global: GraphRAG's global search (arXiv 2404.16130), from the reports on themes down.
+"""graph_global: GraphRAG's global search (arXiv 2404.16130), over reports on communities.
 
-Ask maps and reduces over the reports of one level: a model reads all of them (`dynamic`: those that a model finds relevant) in
-batches and gives points with scores; the answer is made from the best points. If a batch fails, the answer misses its reports,
-and the context says so.
+For ask, a model reads the reports of one level in batches (`dynamic`: only those that a model finds relevant) and gives
+points with scores. The answer is made from the best points. If a batch fails, the answer misses its reports, and the
+context says so.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,8 @@
-"""lazy: LazyGraphRAG (Microsoft Research 2024): best-first over chunks, breadth-first over communities, a budget of tests.
+"""lazy: LazyGraphRAG (Microsoft Research 2024): best-first over chunks, breadth-first over communities, a budget of
+tests.
 
-The index costs no call. A relevance test decides whether a chunk helps: by a model, or by the chunk's nearness to the query
-and a threshold. `k`, `z` and the threshold were not published; they are ours.
+The index needs no call of a model. A relevance test decides whether a chunk helps: a model, or a threshold on the
+chunk's similarity to the query. `k`, `z` and the threshold were not published; they are ours.
 """
 
 from collections import defaultdict

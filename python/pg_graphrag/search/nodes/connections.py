@@ -1,8 +1,8 @@
-"""Statements at other nodes, asked side by side in the session's background thread (llm/endpoints/loop.py).
+"""Statements at other nodes, sent side by side in the session's background thread (llm/endpoints/loop.py).
 
-What a node answers is data: rows of text, so many and no more, in so many bytes and seconds. Connections are kept for the next
-call in this module's memory, where no SQL can name them; each is used with the settings, password included, that it was opened
-with.
+A node's answer is data: rows of text, bounded in number, bytes and seconds. Connections are kept for the next call in
+this module's memory, where no SQL can name them. Each is used only with the settings, password included, that it was
+opened with.
 """
 
 import asyncio

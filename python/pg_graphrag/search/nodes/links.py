@@ -1,6 +1,7 @@
-"""Who reaches which node: the owner's foreign server of the node's name, and the caller's own user mapping for it.
+"""Who reaches which node: the owner's foreign server with the node's name, and the caller's own user mapping for it.
 
-It is read with the caller's rights: PostgreSQL shows a mapping's password to its role, while that has USAGE on the server.
+Both are read with the caller's rights: PostgreSQL shows a mapping's password to its role while the role has USAGE on
+the server.
 """
 
 import importlib

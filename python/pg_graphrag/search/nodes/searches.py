@@ -1,4 +1,4 @@
-"""graphrag.search of corpora that other nodes have: the same call there, and its rows as they are there."""
+"""graphrag.search of corpora on other nodes: the same call is made there, and its rows are returned as they are."""
 
 import json
 import math

@@ -1,7 +1,8 @@
-"""Which vectors are all compared with a query, and those that a session caches: one matrix product instead of a scan.
+"""Which vectors are all compared with a query, and which of them a session caches: one matrix product instead of a
+scan.
 
-The rows of a vector table never change, so that of a new revision only the new ones are read (`session_cache` says
-when what is cached is right).
+The rows of a vector table never change, so for a new revision only new rows are read (`session_cache` says when cached
+rows are right).
 """
 
 from collections.abc import Callable, Iterator

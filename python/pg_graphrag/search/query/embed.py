@@ -1,4 +1,4 @@
-"""graphrag.embed, embedding_engine and understand: what the models of a corpus make of a text, as SQL functions."""
+"""graphrag.embed, embedding_engine and understand: SQL functions that apply a corpus' models to a text."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A query as the retrievers see it: its text, terms, vector, keywords, and which documents its caller may see."""
+"""A query as retrievers see it: its text, terms, vector, keywords, and which documents its caller may see."""
 
 import hashlib
 import re

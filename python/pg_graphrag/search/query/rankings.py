@@ -1,7 +1,7 @@
-"""Rankings and their fusion: a retriever gives (chunk, score, reason), a fuser combines, a mode names both.
+"""Rankings and their fusion: a retriever gives (chunk, score, reason), a fuser combines rankings, a mode names both.
 
-Chunks with equal scores: by source key, then ordinal (docs/decisions/ground.md). Ids depend on the order of ingestion. Scores are
-equal if they differ by the order of summation alone.
+Chunks with equal scores are ordered by source key, then ordinal (docs/decisions/ground.md), because ids depend on the
+order of ingestion. Scores count as equal if only the order of summation makes them differ.
 """
 
 from collections.abc import Callable, Mapping, Sequence

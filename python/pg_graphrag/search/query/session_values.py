@@ -1,7 +1,8 @@
-"""What a session caches of a corpus, and for how long it holds.
+"""Values that a session caches of a corpus, and how long each is valid.
 
-What is of a whole corpus is mapped from a file that all sessions share, where there is one or it can be made. What is of rows of
-attached tables holds for a state of documents and attachments besides the revision: documents change without a merge.
+Values of a whole corpus are mapped from a file that all sessions share, if there is one or it can be made. Values of
+rows of attached tables are valid for a revision and a state of documents and attachments, because documents change
+without a merge.
 """
 
 from collections.abc import Callable, Hashable

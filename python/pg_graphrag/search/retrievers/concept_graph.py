@@ -1,4 +1,4 @@
-"""The concept graph around a question, and the part of it that some chunks state (LazyGraphRAG)."""
+"""The graph of concepts around a question, and the part of it that given chunks state (LazyGraphRAG)."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """Dense retrieval over windows, entity names and described mentions.
 
-Where all are compared (`vectors`): in the session's memory if it has them, else in the table, with equal results. Where they are
-many: by HNSW, and exactly in the table where an index does not find enough.
+If all vectors are compared (`vectors`), this is done in the session's memory if it has them, else in the table, with
+equal results. If there are too many, HNSW finds the nearest; if an index does not find enough, the table is compared
+exactly.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
-"""Mentions that a model described, scored: what chunks say of entities and relationships, by BM25 and by vectors.
+"""Scores mentions that a model described, by BM25 and by vectors.
 
-A mention's text never changes, leads straight to its chunk, and is visible where its document is (docs/decisions/indexing.md).
+A mention's text never changes, it leads straight to its chunk, and it is visible if its document is
+(docs/decisions/indexing.md).
 """
 
 from dataclasses import dataclass

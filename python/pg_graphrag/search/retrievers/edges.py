@@ -1,7 +1,7 @@
 """The relationships that matter to a query, for `path`: by vector (MiniRAG), or by BM25 (Takami et al.).
 
 Sources: MiniRAG (arXiv 2501.06713), section 3.2; Takami et al., methods 1 (``bm25_edges``) and 2 (``bm25_chunks``). A
-relationship is scored as its best mention, not as the merged text (docs/decisions/indexing.md).
+relationship scores as its best mention, not as the merged text (docs/decisions/indexing.md).
 """
 
 from dataclasses import dataclass

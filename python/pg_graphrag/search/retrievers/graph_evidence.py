@@ -1,7 +1,7 @@
 """Graph evidence: entities, relationships and concepts that a query is about.
 
-Source: LightRAG (arXiv 2410.05779), dual-level retrieval. Names stand in the text that the graph does not have: concepts too weak
-for entities, or left out by a model. So evidence counts in both (docs/decisions/search.md).
+Source: LightRAG (arXiv 2410.05779), dual-level retrieval. The text has names that the graph lacks, because they are too
+weak for entities or a model left them out. So evidence in both counts (docs/decisions/search.md).
 """
 
 from collections.abc import Callable, Mapping

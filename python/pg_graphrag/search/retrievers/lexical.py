@@ -1,4 +1,4 @@
-"""BM25 over chunks as a retriever, and how much a name or a sentence shares with a query: by the lexemes that stand in it."""
+"""BM25 over chunks as a retriever, and how many lexemes a name or a sentence shares with a query."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""The chunks near a query, the communities that they are in, and those outside all communities."""
+"""The chunks near a query, their communities, and near chunks outside of all communities."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Short passages of chunks: the sentences that a relevance test is made on, and the window around them."""
+"""Short passages of chunks for relevance tests: the sentences to test, and the windows around them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -2,10 +2,10 @@
 
 Source: MiniRAG (arXiv 2501.06713), section 3.2, with the edge weightings of Takami et al. (edges.py).
 
-With `profile` best a chunk counts by its own nearness to the query: hubs are on most paths and have many chunks, of which only
-some answer the query. (The paper halves the chunks of such entities instead: R@10 on the dev questions of LiHua-World is .55
-with that, .86 with the nearness.) An entity that is in every document leads everywhere, so a path from, through or to it is
-shown as the reason of a chunk only where there is no other.
+With `profile` best, a chunk counts by its own similarity to the query: hubs are on most paths and have many chunks, of
+which only some answer the query. (The paper halves the chunks of such entities instead: R@10 on the dev questions of
+LiHua-World is .55 with that, .86 with the similarity.) An entity that is in every document leads everywhere. So a path
+from, through or to it is given as the reason of a chunk only if there is no other path.
 """
 
 from dataclasses import dataclass

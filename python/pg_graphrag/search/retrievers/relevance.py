@@ -1,7 +1,9 @@
-"""How likely a chunk has something of the answer, from 0 to 1: a logistic curve over figures of the query and the chunk alone.
+"""How likely a chunk has a part of the answer, from 0 to 1: a logistic curve over figures of the query and the chunk
+alone.
 
-They are the cosine of its best window to the query, and the share of the query's words that it has. The rest of the corpus, a
-filter and what the caller may not see have no part in it. `python -m bench relevance` fits the curves and says how far they hold.
+The figures are the cosine of its best window to the query, and the share of the query's words that it has. Neither the
+rest of the corpus, nor a filter, nor hidden documents have an effect. `python -m bench relevance` fits the curves and
+says how well they hold.
 """
 
 from dataclasses import dataclass

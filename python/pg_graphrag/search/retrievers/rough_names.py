@@ -1,4 +1,4 @@
-"""Entities by a rough name: mistyped, abbreviated to its initials, or in another script."""
+"""Finds entities by a rough name: mistyped, abbreviated to its initials, or in another script."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Shared parts of GraphRAG's modes (arXiv 2404.16130): local evidence, and the reports on communities."""
+"""What GraphRAG's modes share (arXiv 2404.16130): local evidence, and reports on communities."""
 
 from collections import Counter
 

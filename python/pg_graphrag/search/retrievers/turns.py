@@ -1,9 +1,9 @@
-"""Turns of a conversation: what one is about, the turns around it say.
+"""Turns of a conversation: the turns around one say what it is about.
 
-The corpus' option `conversation` names a field of the metadata. Documents with one value there are the turns of a conversation,
-in the order of `valid_from`, then of source keys. A turn scores by its own words and windows, and by a part of what the turns
-around it score: "Yes, for years!" is found by the question that it answers. Only turns that the caller sees count, as if there
-were no others.
+The corpus' option `conversation` names a field of the metadata. Documents with the same value there are the turns of
+one conversation, in the order of `valid_from`, then of source keys. A turn scores by its own words and windows, plus a
+part of the scores of the turns around it: "Yes, for years!" is found by the question that it answers. Only turns that
+the caller sees count, as if there were no others.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
-"""Filters: a JSON object compiled to a condition in SQL over ``graphrag.documents d``, with parameters.
+"""Filters: compiles a JSON object to an SQL condition over ``graphrag.documents d``, with parameters.
 
-A condition is true or false of a document, never unknown, so `$not` keeps what a condition leaves out. What compares values of
-metadata is jsonpath, in its lax mode: where a value is an array, one of its elements decides.
+A condition is true or false of a document, never unknown, so `$not` matches exactly the documents that the inner
+condition leaves out. Comparisons with metadata values are jsonpath in lax mode: if a value is an array, one matching
+element is enough.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Moments of calls: dates in filters, and the option ``as_of``."""
+"""Times in calls: dates in filters, and the option ``as_of``."""
 
 import json
 import re

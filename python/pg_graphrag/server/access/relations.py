@@ -1,4 +1,4 @@
-"""Relations of keys that a filter names. They are read with the caller's rights, as a SELECT of his would read them."""
+"""Relations of keys that a filter names. They are read with the caller's rights, as by his own SELECT."""
 
 import re
 

@@ -1,11 +1,12 @@
 """What a session caches of corpora, and when it may be used: sizes, revisions and eviction in one place.
 
-One rule: what was read is right for every snapshot that sees the same `Corpus.revision`. That is None in the transaction that
-changed the corpus: it reads the tables. Documents come, go and are renamed without a merge: they are not cached, but for those
-of rows, by their state (search/query/session_values.py). What is cached of a part of the documents has their ids in its key.
+One rule: a cached value is right for every snapshot that sees the same `Corpus.revision`. In the transaction that
+changed the corpus, the revision is None, and the tables are read. Documents come, go and are renamed without a merge,
+so they are not cached, except for those of rows, by their state (search/query/session_values.py). The key of a value
+for a part of the documents contains their ids.
 
-The setting graphrag.session_memory bounds it (``0``: nothing is cached or used). The cache decides where an answer is read, and
-never what it is.
+The setting graphrag.session_memory bounds the cache (``0``: nothing is cached or used). The cache decides where an
+answer is read, never what it is.
 """
 
 from collections import OrderedDict

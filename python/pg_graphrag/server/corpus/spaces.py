@@ -1,4 +1,6 @@
-"""Embedding spaces of a corpus: the active one, which is searched, one that graphrag.reembed() is building; what has vectors."""
+"""Embedding spaces of a corpus: the active one, which is searched; one that graphrag.reembed() builds; and which
+items have vectors.
+"""
 
 import json
 from collections.abc import Iterable

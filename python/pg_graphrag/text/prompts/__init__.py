@@ -1,4 +1,4 @@
-"""Prompts: readable files beside this one, each overridable by the corpus option ``prompts``.
+"""Prompts: text files in this folder, which the corpus option ``prompts`` can replace.
 
 A prompt is plain text with places ``{name}``; a replacement must have the same places.
 """

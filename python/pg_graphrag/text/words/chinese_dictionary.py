@@ -1,7 +1,7 @@
-"""jieba's dictionary of Chinese words, read as words of it are looked for.
+"""jieba's dictionary of Chinese words, read only as far as words are looked up.
 
-Its text is mapped into memory, which all sessions share, and the lines of one first character are parsed when that character
-first comes up: parsing all of it takes a second, and 80 MB of each session.
+Its text is mapped into memory that all sessions share. The lines of one first character are parsed when that character
+first occurs: parsing everything takes a second, and 80 MB in each session.
 """
 
 from functools import lru_cache

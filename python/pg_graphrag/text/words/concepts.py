@@ -1,4 +1,4 @@
-"""Noun phrases and names, of which the NLP extractor makes entities (LazyGraphRAG's concepts): analysers' and the tagger's."""
+"""Noun phrases and names that become entities (LazyGraphRAG's concepts): from analysers and the tagger."""
 
 import re
 from bisect import bisect_left, bisect_right

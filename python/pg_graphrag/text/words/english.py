@@ -1,6 +1,6 @@
 """English noun phrases: word classes from the HanTa lexicon, phrases by rules over a string of classes.
 
-A word's class does not depend on its neighbours (a few rules for words that are noun and verb alike apart), so that a
+A word's class does not depend on its neighbours, except for a few rules about words that are both noun and verb. So a
 phrase gets the same key in a document and in a question, and each distinct word is tagged only once, which is fast.
 HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", KONVENS 2019.
 """

@@ -1,4 +1,4 @@
-"""Whether English words look like the name of a thing, or like a phrase of the moment or a piece of a name."""
+"""Whether English words look like the name of a thing, like a passing phrase, or like a piece of a name."""
 
 import re
 from functools import lru_cache

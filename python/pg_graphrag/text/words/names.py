@@ -1,4 +1,4 @@
-"""Names that runs of capitals miss: with a rank after a comma, and titles in quotation marks."""
+"""Names that runs of capitals miss: names with a rank after a comma, and titles in quotation marks."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Words that are no concept by themselves, and words that carry no meaning for search."""
+"""Words that are no concepts by themselves, and words without meaning for search."""
 
 import re
 

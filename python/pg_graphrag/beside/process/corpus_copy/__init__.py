@@ -1,8 +1,9 @@
-"""A copy of one corpus in another database, beside the corpora that it has, while both are read and written.
+"""Copies one corpus into a database that has other corpora, while both databases are read and written.
 
-One snapshot of the source, one transaction of the target. Rows get numbers of the target, in the order that they have: ties
-that go by a number come out alike. As in a restore the triggers of the target see the rows, and no table is locked: writers of
-other corpora go on. Who sees the corpus is put in force at the end, under the lock that protect() and grant_corpus() take.
+The copy reads one snapshot of the source and writes one transaction of the target. Rows get new numbers in the same
+order, so that ties which are broken by number stay the same. The target's triggers fire as in a restore. No table is
+locked, so writers of other corpora go on. Grants and protection are set last, under the lock that protect() and
+grant_corpus() take.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Who sees a corpus: its grants and protection, as they are in the source."""
+"""Who sees a corpus: copies its grants and its protection from the source."""
 
 import time
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The two databases of a copy: their transactions, what they must have, and whether both have the same in the end."""
+"""The two databases of a copy: their transactions, preconditions, and the final comparison."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Which provider of the target stands for each that a corpus names."""
+"""Which provider of the target replaces each provider that the corpus names."""
 
 from collections.abc import Mapping
 from typing import Any

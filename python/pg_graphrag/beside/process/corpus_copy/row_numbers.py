@@ -1,4 +1,4 @@
-"""Which columns hold numbers of rows, and of which table: what a corpus gets others of in another database."""
+"""Which columns hold row numbers, and of which table: a copy replaces them by numbers of the target."""
 
 from dataclasses import dataclass, field
 

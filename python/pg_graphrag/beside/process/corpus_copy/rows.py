@@ -1,4 +1,4 @@
-"""The rows of a corpus, table by table: read in the source, written into the target with its names and numbers."""
+"""Copies the rows of a corpus table by table, with the target's names and numbers."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

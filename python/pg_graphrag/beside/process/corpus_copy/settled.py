@@ -1,4 +1,4 @@
-"""What the rows of a copy do not bring: the AGE graph, counts and the queue; and what is said to be left out."""
+"""Makes what copied rows do not bring (the AGE graph, counts, the queue), and lists what was left out."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The corpus that is copied, in the source: itself and its history, its spaces, and which rows are of it."""
+"""The corpus in the source: its own row, its history and spaces, and which rows belong to it."""
 
 from dataclasses import dataclass
 from typing import Any

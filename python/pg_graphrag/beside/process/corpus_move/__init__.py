@@ -1,9 +1,10 @@
-"""One corpus from one database to another while it is read and written, with seconds without writes at the end.
+"""Moves a corpus to another database while it is read and written; writes stop for some seconds at the end.
 
-The first round copies it as `corpus_copy` does, closed to all. Each later one brings the rows that came, changed or went since.
-The fingerprints are compared meanwhile. Then the source is written by nobody; the last round brings the rest, compares it and
-opens the target; the source says where the corpus is. Two databases have no common commit: the order decides, so that never both
-may be written. What was reached stands in `corpora.move` of both, and the same call goes on from there, whatever died.
+The first round copies it as `corpus_copy` does, hidden from everybody. Each later round brings the rows that came,
+changed or went since the round before; meanwhile fingerprints are compared. Then the source refuses writes, the last
+round brings and compares the rest and opens the target, and the source says where the corpus is. Two databases have no
+common commit. Therefore the order of steps makes sure that both are never writable at once. `corpora.move` of both
+databases records each step, and the same call goes on after a failure.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Where a move stands: `corpora.move` of both databases, which outlives whatever dies."""
+"""How far a move has come: `corpora.move` in both databases, which outlives crashes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
-"""The rounds of a move: the first copies the corpus, later ones bring what has changed in the source since, the last opens it.
+"""The rounds of a move: the first copies the corpus, later ones bring what changed in the source, the last opens the
+target.
 
-The fingerprints of both sides are compared in the second round, while the source is written. From then on each round, and so the
-last, when nobody writes, compares what has changed on either side (row_changes.py says why that is enough).
+The second round compares the fingerprints of both sides, while the source is still written. From then on each round
+compares what has changed on either side, the last one too, when nobody writes. row_changes.py says why that is enough.
 """
 
 import time

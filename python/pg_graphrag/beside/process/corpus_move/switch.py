@@ -1,4 +1,4 @@
-"""The switch of a move: the source is written by nobody, then read by nobody; or as before, where it is taken back."""
+"""The switch of a move: nobody writes the source any more, then nobody reads it; and the way back."""
 
 import time
 from typing import Any

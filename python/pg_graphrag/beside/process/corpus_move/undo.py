@@ -1,4 +1,4 @@
-"""A move taken back: where it had ended, only if nothing was changed in the target since."""
+"""Takes a move back. After its end this is possible only if the target has not changed since."""
 
 from collections import Counter
 from contextlib import suppress

@@ -1,4 +1,6 @@
-"""Gaps within lines: those that lines above and below have at the same place part cells, others are of justified text."""
+"""Gaps within lines: a gap at the same place in the lines above and below separates cells; others come from
+justified text.
+"""
 
 from bisect import bisect_left
 from collections.abc import Sequence

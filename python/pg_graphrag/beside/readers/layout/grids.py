@@ -1,4 +1,4 @@
-"""Lines that are drawn on a page and cross: the columns, rows and cells between them."""
+"""Grids of crossing lines on a page: their columns, rows and cells."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What is on a page of a PDF: runs of characters, and the lines and blocks that they make."""
+"""The contents of a PDF page: runs of characters, and the lines and blocks that they form."""
 
 import re
 from collections.abc import Sequence

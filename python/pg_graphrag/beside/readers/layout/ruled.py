@@ -1,4 +1,4 @@
-"""Tables that are ruled: what stands between the lines that are drawn on a page is a cell."""
+"""Ruled tables: text between the lines that are drawn on a page is a cell."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise

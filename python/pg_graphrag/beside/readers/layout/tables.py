@@ -1,4 +1,4 @@
-"""Tables of a PDF page: lines whose cells stand in columns; texts and labels that stand beside each other are none."""
+"""Tables of a PDF page without rules: lines whose cells stand in columns. Parallel columns of text are no tables."""
 
 import re
 from collections.abc import Sequence

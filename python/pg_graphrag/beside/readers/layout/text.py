@@ -1,4 +1,6 @@
-"""Pages of blocks as text: running heads and page numbers off, lines joined, hyphens undone, headings marked."""
+"""Turns the blocks of pages into text: removes running heads and page numbers, joins lines and hyphenated words,
+marks headings.
+"""
 
 import re
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""AsciiDoc as Markdown: headings, lists, code and tables, without attributes, anchors and terms of the index."""
+"""AsciiDoc to Markdown: headings, lists, code and tables, without attributes, anchors and index terms."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""DocBook and Mallard, XML of manuals, and JATS, XML of journals, read as the HTML that they are set as."""
+"""DocBook and Mallard (XML of manuals) and JATS (XML of journals), converted to HTML and read as such."""
 
 import codecs
 import html

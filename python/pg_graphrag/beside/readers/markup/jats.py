@@ -1,4 +1,6 @@
-"""JATS, the XML of journals (PubMed Central and others), made DocBook: what stands before and behind the article goes."""
+"""JATS (XML of journals such as PubMed Central) to DocBook: title, abstract and text, without other front matter and
+references.
+"""
 
 import re
 

@@ -1,4 +1,6 @@
-r"""LaTeX as Markdown: headings, lists, tables, formulas and code, without preamble, labels, references and terms of the index."""
+r"""LaTeX to Markdown: headings, lists, tables, formulas and code, without preamble, labels, references and index
+terms.
+"""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""What readers of marked-up text share: lines that become Markdown, and fields that stand before a text."""
+"""Helpers for readers of markup: lines that become Markdown, and header fields before a text."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Pages of wikis (MediaWiki) as Markdown: headings, lists, code and tables, without templates, files and references."""
+"""MediaWiki pages to Markdown: headings, lists, code and tables, without templates, files and references."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""reStructuredText as Markdown: headings, code and tables, without directives, roles and targets."""
+"""reStructuredText to Markdown: headings, code and tables, without directives, roles and targets."""
 
 import re
 from collections.abc import Iterator

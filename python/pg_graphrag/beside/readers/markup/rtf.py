@@ -1,4 +1,4 @@
-"""Rich Text: headings, lists, tables, code, notes, comments and text boxes, as of Word.
+"""Rich Text: headings, lists, tables, code, notes, comments and text boxes, as Word writes them.
 
 Microsoft, Rich Text Format (RTF) Specification 1.9.1.
 """

@@ -1,4 +1,4 @@
-"""Fonts of Rich Text: the encoding of the bytes set in each, and whether it is one for code."""
+"""Fonts of Rich Text: the encoding of the bytes set in each, and whether it is a font for code."""
 
 import codecs
 from dataclasses import dataclass

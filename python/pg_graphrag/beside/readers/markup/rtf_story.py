@@ -1,4 +1,4 @@
-"""Paragraphs and tables of Rich Text as blocks of Markdown, and the levels of its headings."""
+"""Paragraphs and tables of Rich Text as blocks of Markdown, with their heading levels."""
 
 import re
 

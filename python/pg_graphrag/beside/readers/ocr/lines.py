@@ -1,4 +1,4 @@
-"""What an engine recognises: lines with their places, made into a page in reading order."""
+"""Lines that an OCR engine recognised, with their places, arranged as a page in reading order."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is written in the pictures of a document."""
+"""Recognises the text in the pictures of a document."""
 
 from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Pictures to text, several at a time, each with how sure the engine is."""
+"""Recognises text in pictures, several at a time, each with the engine's confidence."""
 
 import os
 from collections import deque

@@ -1,4 +1,4 @@
-"""Recognition by Tesseract, a program of the machine: scripts that rapidocr does not read."""
+"""Recognition by the program Tesseract, for scripts that rapidocr does not read."""
 
 import csv
 import os

@@ -1,4 +1,4 @@
-"""Charts of Office Open XML as tables of the values that they show."""
+"""Charts of Office Open XML as tables of their values."""
 
 import re
 from collections.abc import Sequence

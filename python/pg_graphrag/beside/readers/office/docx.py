@@ -1,4 +1,4 @@
-"""Documents of Word (Office Open XML), by mammoth."""
+"""Word documents (Office Open XML), by mammoth."""
 
 import re
 import zipfile

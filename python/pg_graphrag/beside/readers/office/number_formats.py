@@ -1,4 +1,4 @@
-"""Numbers of a workbook as they are shown: by the formats of Excel (ECMA-376, part 1, 18.8.31)."""
+"""Numbers of a workbook as Excel shows them, by its number formats (ECMA-376, part 1, 18.8.31)."""
 
 import math
 import re

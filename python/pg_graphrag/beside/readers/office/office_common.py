@@ -1,4 +1,4 @@
-"""What documents, presentations and workbooks of Office Open XML have in common: properties, files within, diagrams."""
+"""What all Office Open XML files share: properties, embedded files, diagrams."""
 
 import zipfile
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Controls (ActiveX) in Office files: check boxes with their captions, and what was typed or chosen.
+"""Controls (ActiveX) in Office files: check boxes with their captions, and values that were typed or chosen.
 
 Their state is XML, or a stream: [MS-OFORMS] 2.2.5, MorphDataControl.
 """

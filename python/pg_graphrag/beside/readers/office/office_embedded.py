@@ -1,4 +1,4 @@
-"""Files that are put into Office files (a sheet in a report), and comments on slides."""
+"""Files embedded in Office files (a sheet in a report), and comments on slides."""
 
 import posixpath
 import re

@@ -1,4 +1,6 @@
-"""What mammoth does not know of Word: check boxes and lists of forms, and styles that are headings by what they rest on."""
+"""Parts of Word that mammoth does not know: check boxes and lists of forms, and styles that inherit from a heading
+style.
+"""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a workbook of Excel holds beside cells: notes, charts, text boxes and descriptions of pictures."""
+"""What a workbook of Excel holds besides cells: notes, charts, text boxes and descriptions of pictures."""
 
 import re
 import zipfile

@@ -1,4 +1,4 @@
-"""What an Office file shows and is no text of it: videos, sounds, old formulas, pictures that the file does not hold."""
+"""Parts of an Office file that have no text: videos, sounds, old formulas, linked pictures."""
 
 import re
 import zipfile

@@ -1,4 +1,4 @@
-"""PDF, by PDFium: the text that the file holds, or that is recognised, as Markdown, each page ended by a form feed."""
+"""PDF, by PDFium: the text that the file holds, or recognised text, as Markdown; a form feed ends each page."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""Pages of a PDF whose fonts do not say which letters they draw, or say it wrong: what looks well is no text."""
+"""Finds PDF pages whose fonts map to wrong letters or none: they look right, but their text is unusable."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What stands on a page of a PDF beside its text: values of forms, and notes of readers."""
+"""Form values and readers' notes on a PDF page."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Pictures of a PDF: those that stand on its pages, and pages that are pictures."""
+"""Pictures of a PDF: those on its pages, and pages that are pictures."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

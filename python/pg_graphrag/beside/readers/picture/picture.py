@@ -1,4 +1,4 @@
-"""Files that are pictures: what is written in them, each frame of a TIFF file a page."""
+"""Picture files: their recognised text, with each frame of a TIFF file as a page."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Jupyter notebooks: cells of text as they are, cells of code between fences, with the text of their outputs."""
+"""Jupyter notebooks: text cells as they are, code cells in fences, with the text of their outputs."""
 
 import json
 import re

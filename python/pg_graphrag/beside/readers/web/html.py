@@ -1,4 +1,6 @@
-"""HTML: title and main text as Markdown: headings, paragraphs, lists, tables and code; navigation and scripts left out."""
+"""HTML: title and main text as Markdown (headings, paragraphs, lists, tables and code), without navigation and
+scripts.
+"""
 
 import re
 from base64 import b64decode

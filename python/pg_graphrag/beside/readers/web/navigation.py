@@ -1,4 +1,4 @@
-"""What leads elsewhere from a page of HTML, and is no text of it: links to the page before and after, to edit or download it."""
+"""Removes links of an HTML page that only lead elsewhere: to the previous or next page, to edit or to download it."""
 
 import re
 from copy import deepcopy

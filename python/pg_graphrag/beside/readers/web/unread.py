@@ -1,4 +1,4 @@
-"""What a page of HTML shows and is no text of it: videos, frames, drawings, formulas that are pictures."""
+"""Parts of an HTML page that have no text: videos, frames, drawings, formulas that are pictures."""
 
 import re
 from collections import Counter

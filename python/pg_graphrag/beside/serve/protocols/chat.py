@@ -1,4 +1,4 @@
-"""What the fronts for chat programs (OpenAI's API, Ollama's) share: models, conversations, and answers as they come."""
+"""What the APIs for chat programs (OpenAI's, Ollama's) share: models, conversations, and streamed answers."""
 
 import json
 import re

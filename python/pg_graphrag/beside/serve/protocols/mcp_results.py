@@ -1,4 +1,4 @@
-"""What the tools of MCP return: their output schemas."""
+"""Output schemas of the MCP tools."""
 
 from typing import Annotated, Any, NotRequired
 

@@ -1,6 +1,6 @@
 """MCP, by the official SDK: tools, resources and prompts over the same calls as the HTTP API.
 
-Outputs are small: rows have numbers to go on from, long texts end with the offset where they go on.
+Outputs are small: lists say at which offset the next page begins, and long texts at which offset they go on.
 """
 
 import json

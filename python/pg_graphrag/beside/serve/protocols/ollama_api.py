@@ -1,4 +1,4 @@
-"""Ollama's front, for programs that know only it: ``/api/tags``, ``/api/chat``, ``/api/generate`` and what they ask besides."""
+"""Ollama's API, for programs that know only it: ``/api/tags``, ``/api/chat``, ``/api/generate`` and related calls."""
 
 import hashlib
 import time

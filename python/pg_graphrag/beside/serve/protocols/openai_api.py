@@ -1,4 +1,4 @@
-"""An OpenAI-compatible front: ``/v1/models`` and ``/v1/chat/completions``. A model is a corpus, or a corpus in a mode."""
+"""An OpenAI-compatible API: ``/v1/models`` and ``/v1/chat/completions``. A model is a corpus, or a corpus in a mode."""
 
 import json
 import time

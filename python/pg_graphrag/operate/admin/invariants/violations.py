@@ -1,4 +1,4 @@
-"""Statements that read a corpus whole, and violations as their rows."""
+"""Statements that read a whole corpus, and their rows as violations."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pg_graphrag.beside.serve.callers import Caller, Callers, Session
 from pg_graphrag.beside.serve.http_errors import Refusal, error_reply
-from pg_graphrag.beside.serve.settings import Limits, Settings
+from pg_graphrag.beside.serve.settings import Settings
 
 log = logging.getLogger("pg_graphrag.beside.serve")
 
@@ -203,7 +203,7 @@ class Guard:
 
     def _bounded(self, scope: Scope, receive: Receive, reply: "_Reply") -> Receive:
         """Return a `receive` that ends where a body is longer than it may be."""
-        limit = _limit(scope, self._limits)
+        limit = self._limits.upload if scope["path"] in ("/api/upload", "/api/documents") else self._limits.body
         length = _headers(scope).get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length) > limit:
             raise _too_large(limit)
@@ -277,10 +277,6 @@ async def _refuse(reply: _Reply, path: str, refused: Refusal) -> None:
     headers.append((b"content-length", str(len(body)).encode()))
     await reply.send({"type": "http.response.start", "status": status, "headers": headers})
     await reply.send({"type": "http.response.body", "body": body})
-
-
-def _limit(scope: Scope, limits: Limits) -> int:
-    return limits.upload if scope["path"] in ("/api/upload", "/api/documents") else limits.body
 
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, str]:

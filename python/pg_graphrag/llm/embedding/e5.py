@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -62,7 +62,7 @@ class UnigramTokenizer:
 
     def encode(self, text: str, max_tokens: int) -> list[int]:
         """Return the first `max_tokens` token ids of a text."""
-        return self._tokens(_marked(self.normalized(text).split()), max_tokens)[0]
+        return self._tokens("".join(_SPACE + word for word in self.normalized(text).split()), max_tokens)[0]
 
     def encode_with_spans(self, text: str, max_tokens: int) -> tuple[list[int], list[Span]]:
         """Return the first `max_tokens` token ids of a text, and the characters of it that each stands for."""
@@ -139,10 +139,6 @@ class UnigramTokenizer:
             pieces.append((number, place))
             place = start
         return pieces[::-1]
-
-
-def _marked(words: Iterable[str]) -> str:
-    return "".join(_SPACE + word for word in words)
 
 
 def _composed(text: str, spans: Sequence[Span]) -> tuple[list[str], list[Span]]:

@@ -123,7 +123,7 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
     edges = [_edges(page) for page in pages]
     shapes = [{(place, _shape(line, body), _height(line)) for place, line in edge} for edge in edges]
     # Of a page with little text, what is outermost may be all of it: what is furniture elsewhere is so here.
-    full = [_count(page) >= _FEW for page in pages]
+    full = [sum(len(block.lines) for block in page) >= _FEW for page in pages]
     on_full_pages = {item[:2] for shape, is_full in zip(shapes, full, strict=True) if is_full for item in shape}
     shapes = [
         shape if is_full else {item for item in shape if item[:2] in on_full_pages}
@@ -191,10 +191,6 @@ def _going_on(before: Block, block: Block, above: list[list[str]], rows: list[li
         # A sentence of the row above.
         rest = [[above[-1][0], *rest[0][1:]], *rest[1:]]
     return Block(block.lines, [*heads, *rest], block.has_heads or before.has_heads)
-
-
-def _count(page: Page) -> int:
-    return sum(len(block.lines) for block in page)
 
 
 def _numbered_heads(edges: Sequence[list[tuple[str, Line]]], body: float) -> set[int]:

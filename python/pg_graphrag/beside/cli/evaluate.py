@@ -43,7 +43,7 @@ def evaluate(args: argparse.Namespace) -> int:
 
 
 def table(evaluations: Sequence[Evaluation]) -> str:
-    """Return the figures as aligned text, with what they are."""
+    """Return the figures as aligned text, with headings."""
     base = evaluations[0].baseline
     headings = [*_HEADINGS, *(f"{name} − {base}" for name in ("Recall", "nDCG"))]
     lines = [

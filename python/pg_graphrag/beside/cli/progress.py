@@ -42,10 +42,10 @@ def _until(row: Progress) -> datetime:
 
 
 class Display:
-    """Shows a `Progress` as often as it is given one.
+    """Shows each `Progress` that it is given.
 
-    `stream`: where to; standard error by default. A terminal gets two lines that are redrawn, anything else a new line every
-      ten seconds.
+    `stream`: where to; standard error by default. A terminal gets two lines that are redrawn, anything else a new line
+    every ten seconds.
     """
 
     def __init__(self, stream: TextIO | None = None):

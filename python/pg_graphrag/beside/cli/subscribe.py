@@ -59,7 +59,7 @@ def subscribe(args: argparse.Namespace) -> int:
 
 
 def _qualified(publisher: Connection, table: str) -> str:
-    """Return the name of a table with its schema; as it was said where there is no such table."""
+    """Return the name of a table with its schema; unchanged if there is no such table."""
     row = publisher.execute(
         "SELECT pg_catalog.format('%%I.%%I', n.nspname, c.relname) FROM pg_catalog.pg_class c"
         " JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"

@@ -77,7 +77,7 @@ class ProgressBar:
         self._line = ""
 
     def show(self, done: int, total: int) -> None:
-        """Show that `done` of `total` documents are indexed, in place of what was shown before."""
+        """Show that `done` of `total` documents are indexed, in place of the bar before."""
         line = f"{done:,} of {total:,} documents are indexed"
         if line == self._line:
             return

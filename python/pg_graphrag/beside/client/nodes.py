@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 
 class Whereabouts(NamedTuple):
-    """Whether a database has a corpus, and which other one is said to have it."""
+    """Whether a database holds a corpus, and which other database its catalogue names."""
 
     is_here: bool
     place: Place | None
@@ -110,12 +110,12 @@ def elsewhere(corpora: Sequence[str]) -> Statement[dict[Place, list[str]]]:
 
 
 def url_at(info: psycopg.ConnectionInfo, place: Place) -> str:
-    """Return how a client that has a connection connects to a node: as the same role, by the same network's rules.
+    """Return how a client with a connection connects to a node: as the same role, by the same network settings.
 
-    The password is that of the connection where host and port are the same, else what libpq's password file has for the host;
-    never that of ``PGPASSWORD``, which is of no host.
+    The password is the connection's if host and port are the same, else the one in libpq's password file for the host. It
+    is never ``PGPASSWORD``, which belongs to no host.
 
-    Raises GraphRAGError: 22023 where the catalogue says more than where the node is.
+    Raises GraphRAGError: 22023 if the catalogue says more than where the node is.
     """
     try:
         address = {name: str(value) for name, value in conninfo_to_dict(place.url).items() if value is not None}
@@ -145,14 +145,14 @@ def _addresses(parameters: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def is_same(info: psycopg.ConnectionInfo, url: str) -> bool:
-    """Whether a URL that `url_at` made is of the database of a connection."""
+    """Whether a URL that `url_at` made leads to the database of a connection."""
     parameters = {name: str(value) for name, value in conninfo_to_dict(url).items()}
     same_host = set(_addresses(parameters)) == {(info.host.lower(), str(info.port))}
     return same_host and parameters["dbname"] == info.dbname
 
 
 def from_here(info: psycopg.ConnectionInfo, names_at: dict[Place, list[str]]) -> dict[Place, list[str]]:
-    """Return the places of `elsewhere`, with urls by which a client that has a connection gets there; without its database."""
+    """Return the places of `elsewhere`, with urls for a client with a connection; without the connection's own database."""
     places = {place._replace(url=url_at(info, place)): names for place, names in names_at.items()}
     return {place: names for place, names in places.items() if not is_same(info, place.url)}
 
@@ -182,7 +182,7 @@ class LateError(GraphRAGError):
 
 
 class Client(Protocol):
-    """Who asks: the connection can be told to end what it does. Another call may have its turn with it."""
+    """A client whose call can be cancelled through its connection. The connection may then serve another call."""
 
     _own_connection: Any
     _turn: Any
@@ -197,7 +197,9 @@ _ending: set[asyncio.Future[Any]] = set()
 async def side_by_side_async(
     clients: Mapping[Request, Client], calls: Mapping[Request, Callable[[], Awaitable[T]]], seconds: float
 ) -> dict[Request, T | Exception]:
-    """Return what each call returns, or why it failed: LateError after so many seconds. What is late is ended behind the back."""
+    """Return the result of each call, or its error: LateError after so many seconds. Late calls are ended in the
+    background.
+    """
     tasks = {request: asyncio.ensure_future(call()) for request, call in calls.items()}
     try:
         await asyncio.wait(tasks.values(), timeout=seconds)
@@ -273,9 +275,9 @@ _OF_NODES = (psycopg.Error, GraphRAGError)
 
 @dataclass(frozen=True)
 class Form:
-    """What is asked of each database, and which of all rows are wanted then.
+    """The question to each database, and which rows of the merged answer are wanted.
 
-    `count`: how many, `offset` of which are left out; `minimum`: the relevance that the others have at least.
+    `count`: how many rows, of which `offset` are left out; `minimum`: the least relevance.
     """
 
     arguments: dict[str, Any]

@@ -48,7 +48,7 @@ def captures_content() -> bool:
 
 
 class Call:
-    """A call that becomes a span. `profile`: what it gives the database as options besides."""
+    """A call that becomes a span. `profile`: options that the database gets besides."""
 
     def __init__(self, own: "Tracer | None", function: str, corpus: str, mode: str, text: str) -> None:
         self._tracer, self._text = own, text
@@ -97,7 +97,7 @@ class Call:
         self._parts = {name: notes.pop(name) for name in ("profile_time", "requests") if name in notes} or self._parts
 
     def end(self, error: BaseException | None) -> None:
-        """Make the spans. Of an error its SQLSTATE: its words may be what was asked."""
+        """Make the spans. An error is recorded by SQLSTATE alone, because its message may quote the question."""
         if self._tracer is None:
             return
         from opentelemetry.trace import SpanKind, Status, StatusCode
@@ -152,7 +152,7 @@ class Call:
 
 @contextmanager
 def call(function: str, corpus: str, mode: str, text: str, options: Mapping[str, Any]) -> Iterator[Call]:
-    """Enclose a call of search, context or ask; nothing comes of it where its caller has a profile of his own."""
+    """Enclose a call of search, context or ask; no span is made if the caller asked for a profile himself."""
     traced = Call(None if "profile_time" in options else tracer(), function, corpus, mode, text)
     try:
         yield traced

@@ -22,7 +22,7 @@ _AT_A_TIME = 5
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A document, or the beginning of it."""
+    """A document, or its beginning."""
 
     source_key: str
     title: str | None
@@ -91,7 +91,7 @@ def global_questions(
 
 
 def number_questions(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the questions with ids such as local-007; of those that say the same, the first."""
+    """Return the questions with ids such as local-007; equal questions are kept once."""
     first_by_text = {" ".join(question["question"].casefold().split()): question for question in reversed(questions)}
     counts: dict[str, int] = {}
     numbered_questions = []

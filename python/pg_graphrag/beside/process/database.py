@@ -62,7 +62,7 @@ class ProcessDatabase(Database):
             return list(returned) if isinstance(returned, Rows) else returned
 
     def rows(self, routine: Routine, arguments: Sequence[Any]) -> Generator[Any, None, None]:
-        """Yield the rows of a routine as they are made; closing the iterator ends the transaction."""
+        """Yield the rows of a routine as they are produced; closing the iterator ends the transaction."""
         with self._call(routine):
             for row in run(self.shared, routine.path, arguments):
                 self._is_streaming = True
@@ -164,7 +164,7 @@ class ProcessDatabase(Database):
         return self.execute((sql, tuple(types)), values)
 
     def literal_query(self, sql: str) -> list[Row]:
-        """Run a statement as it is."""
+        """Run a statement without parameters, as it is."""
         return self._session.run(sql)
 
     def prepare(self, sql: str, types: Sequence[str]) -> Plan:
@@ -202,7 +202,7 @@ class ProcessDatabase(Database):
 
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
-        """Cancel what runs inside after so many seconds: OutOfTimeError, which no other cancel is."""
+        """Cancel statements inside after so many seconds: OutOfTimeError, which no other cancel raises."""
         with self.subtransaction(), self._session.bounded(seconds):
             yield
 
@@ -296,7 +296,7 @@ class ProcessDatabase(Database):
 
 
 class ProcessCursor:
-    """A cursor of the server, as PL/Python has it."""
+    """A cursor of the server, with PL/Python's methods."""
 
     def __init__(self, session: Session, name: str) -> None:
         self._session = session

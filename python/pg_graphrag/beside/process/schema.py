@@ -73,7 +73,7 @@ def install(connection: psycopg.Connection[Any]) -> str | None:
 
 
 def _update(cursor: psycopg.Cursor[Any], vector_schema: str) -> bool:
-    """Bring the schema to this version; returns False where it is of this version."""
+    """Bring the schema to this version; returns False if it has this version."""
     cursor.execute(
         "SELECT pg_catalog.pg_get_userbyid(c.relowner), pg_catalog.pg_has_role(c.relowner, 'USAGE')"
         "  FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag._installed'::pg_catalog.regclass"

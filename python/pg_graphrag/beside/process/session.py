@@ -72,7 +72,7 @@ class Session:
 
     @contextmanager
     def admitted(self, routine: Routine) -> Iterator[None]:
-        """Check that the caller may call the routine, before anything of its arguments is said."""
+        """Check that the caller may call the routine, before any error about its arguments."""
         if self.is_joint:
             with self._joined(routine):
                 yield
@@ -164,7 +164,7 @@ class Session:
 
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
-        """Give each statement inside what is left of so many seconds; OutOfTimeError where nothing is."""
+        """Limit each statement inside to the rest of so many seconds; OutOfTimeError when none is left."""
         outer = self._deadline, self._seconds
         if self._deadline is None:
             self._own_limit = self.run(_OWN_LIMIT)[0]["milliseconds"]
@@ -232,10 +232,10 @@ class Session:
     # Rights
 
     def _admit(self, command: str) -> None:
-        """Run a command; then check that the caller may call the routine, and note who he is.
+        """Run a command; then check that the caller may call the routine, and remember who he is.
 
-        Raises GraphRAGError: 58P01 where package and schema are of different versions.
-        Raises StatementError: 42501 where he may not.
+        Raises GraphRAGError: 58P01 if package and schema have different versions.
+        Raises StatementError: 42501 if he may not.
         """
         self._check_admission(self._execute(f"{command}; {_settings_and_identity(self.routines[0])}")[0])
         if not self._owner:
@@ -270,7 +270,7 @@ class Session:
         return self._execute(statement, parameters, prepare=prepare)
 
     def check_cancelled(self) -> None:
-        """Let a cancel through, 57014, or the end of what is bounded."""
+        """Raise a pending cancel, 57014, or the end of a time limit."""
         if self.is_cancelled:
             self._prepare_for_statement()
         self._milliseconds_left()
@@ -302,9 +302,9 @@ class Session:
         return cursor.fetchall() if returns_rows else []
 
     def _open_with(self, statement: str, parameters: Sequence[Any] | None, prepare: bool) -> None:
-        """Begin a transaction that only reads and run its first statement, all in one message to the server.
+        """Begin a read-only transaction and run its first statement, in one message to the server.
 
-        Where the caller may not call the routine, what he read with his own rights is dropped.
+        If the caller may not call the routine, the rows that his own rights read are dropped.
         """
         self._is_snapshot = True
         opening_cursor = self._opening_cursor
@@ -357,7 +357,7 @@ def _may_open(routine: Routine) -> bool:
 
 @cache
 def _settings_and_identity(routine: Routine) -> str:
-    """Return the statement that makes the settings of a routine, and says who calls and whether he may.
+    """Return the statement that applies the settings of a routine, and returns the caller and whether he may call it.
 
     An update of the schema waits for the end of a transaction that ran it (beside/process/schema.py).
     """

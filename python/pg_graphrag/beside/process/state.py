@@ -35,7 +35,7 @@ _current: list[Hashable] = []
 
 
 def remember(database: Hashable) -> None:
-    """Have the modules remember what they know of `database`, and nothing of others."""
+    """Make the modules remember what they know of `database`, and nothing of others."""
     if _current == [database]:
         return
     former = {path: dict(memory) for path in MEMORIES if (memory := _memory(path)) is not None}

@@ -41,7 +41,9 @@ def changes_between(installed_version: str, version: str) -> Iterator[str]:
 
 
 def update_statements(installed_script: str, script: str) -> Iterator[str]:
-    """Yield what brings the objects of the installed script to those of another, but for what has to be altered or dropped."""
+    """Yield statements that turn the objects of the installed script into those of another, except what must be altered or
+    dropped.
+    """
     identities = {_identity(part) for statement in _split(installed_script) for part in _parts(statement)}
     for statement in _split(script):
         if _CLOSING.match(statement):
@@ -95,13 +97,13 @@ def _definitions(script: str) -> Iterator[tuple[str, str]]:
 
 
 def _identity(statement: str) -> str:
-    """Return what tells a statement from others: the name of what it makes, or the whole of it."""
+    """Return the identity of a statement: the name of the object that it makes, or the whole statement."""
     match = _DEFINED.match(statement)
     return f"{match[1]} {match[2]}" if match else statement
 
 
 def _parts(statement: str) -> Iterator[str]:
-    """Yield a grant on a list, an object a line, as so many statements; anything else as it is."""
+    """Yield a grant on a list of objects, one a line, as one statement for each; anything else unchanged."""
     match = _GRANTED_LIST.fullmatch(statement)
     if match is None:
         yield statement

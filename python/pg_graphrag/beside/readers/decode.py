@@ -121,13 +121,14 @@ _LEAST_ASCII = 8
 
 
 def decode(data: bytes, source: Source, declared: str | None = None, offset: int = 0, around: bytes = b"") -> str:
-    """Decode by byte order mark, else as told, else as the file declares, else as UTF-8 or what the bytes look like.
+    """Decode by byte order mark, else by the given encoding, else by the file's declaration, else as UTF-8 or by the look
+    of the bytes.
 
-    Line ends become ``\\n``. Of text with a few invalid bytes these become U+FFFD, which the source counts.
+    Line ends become ``\\n``. A few invalid bytes become U+FFFD, which the source counts.
 
     `data`: the file, or the part of it that begins at byte `offset`.
     `declared`: encoding named in the file (HTML).
-    `around`: what stands around the part and tells its encoding better.
+    `around`: text around the part, which shows its encoding better.
 
     Raises ReadError for bytes that are no text, or a NUL, with its place as a byte offset from the start of the file.
     """

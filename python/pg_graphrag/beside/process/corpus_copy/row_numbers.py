@@ -91,7 +91,7 @@ class Renumbering:
         return f"{expression} + {self.shifts[domain]}::bigint" if domain in self.shifts else "NULL::bigint"
 
     def column(self, table: str, column: str) -> str:
-        """Return SQL of what a column of the row `x` holds in the copy, but for packed ones."""
+        """Return SQL of the value that a column of the row `x` has in the copy; not for packed columns."""
         if (table, column) in _ITEM_COLUMNS:
             cases = " ".join(f"WHEN '{kind}' THEN {self.number(ITEMS[kind], f'x.{column}')}" for kind in ITEMS)
             return f"CASE x.kind {cases} END"
@@ -124,5 +124,5 @@ def edge_ends(edges: bytes, edge_count: int) -> bytes:
 
 
 def shifted(packed: bytes, by: int) -> bytes:
-    """Return the numbers of a packed column, each greater by so much."""
+    """Return the numbers of a packed column, each increased by `offset`."""
     return (int64s(packed) + by).astype("<i8").tobytes()

@@ -61,9 +61,9 @@ def copy_corpus_rows(
     *,
     room: int = 0,
 ) -> "RowCopy":
-    """Copy the rows of a corpus, under numbers of the target and these `names`; `room` as for `reserve`.
+    """Copy the rows of a corpus, under numbers of the target and these `names`; `room` as in `reserve`.
 
-    `providers`: which of the target stands for one of the source.
+    `providers`: {provider of the source: provider of the target}.
     """
     chosen = choose_providers(reader, writer, corpus, providers)
     numbers = reserve(reader, writer, corpus, relations, room=room)
@@ -103,7 +103,7 @@ class RowCopy:
             self.make_space(space)
 
     def make_space(self, space: tuple[Any, ...]) -> None:
-        """Make a space of those in use."""
+        """Make an embedding space like one that is in use."""
         number, corpus, provider, *rest = space
         self._writer.execute(
             "INSERT INTO graphrag.embedding_spaces (id, corpus_id, provider, model, dimensions, state, created_at)"
@@ -124,7 +124,7 @@ class RowCopy:
         return Jsonb(options)
 
     def copy_table(self, table: str, columns: list[str]) -> None:
-        """Copy the rows of a table that are of the corpora."""
+        """Copy the rows of a table that belong to the corpora."""
         if table == "documents":
             self._copy_documents(columns)
         elif table == "bm25_segments":
@@ -158,7 +158,7 @@ class RowCopy:
         return copy_rows(self._reader, self._writer, sql.SQL(query), qualified(to or f"graphrag.{table}"), columns)
 
     def _copy_documents(self, columns: list[str]) -> None:
-        """Copy documents. What is indexed of those with pictures is what their hash says, which has the pictures' numbers."""
+        """Copy documents. The hash of a document with pictures contains their numbers, so its indexed hash is made again."""
         self._copy("documents", columns, condition="x.pictures_hash IS NULL")
         has_pictures = "SELECT EXISTS (SELECT FROM graphrag.pictures p WHERE p.corpus_id = ANY (%s))"
         if not value(self._reader, has_pictures, [self._corpus.ids]):
@@ -233,7 +233,7 @@ class RowCopy:
         self._writer.execute(f"INSERT INTO graphrag.{table} ({listed}) VALUES ({marks})".encode(), list(row.values()))
 
     def _copy_failures(self, columns: list[str]) -> None:
-        """Copy jobs that failed in place of those that the documents' triggers have queued."""
+        """Copy failed jobs in place of the jobs that the documents' triggers have queued."""
         failed = f"SELECT {self._value('jobs', 'document_id')} FROM graphrag.jobs x"
         condition = self._corpus.condition("jobs", columns)
         ids = [row[0] for row in self._reader.execute(f"{failed} WHERE {condition}".encode()).fetchall()]

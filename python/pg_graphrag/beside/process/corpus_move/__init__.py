@@ -35,9 +35,9 @@ _MOST_ROUNDS = 10
 
 @dataclass(frozen=True)
 class CorpusMove:
-    """What a move did: documents that the target has, rounds, seconds without writes, and sentences on what was left out.
+    """The result of a move: documents in the target, rounds, seconds without writes, and sentences on what was left out.
 
-    None of the middle two where an earlier call had done it.
+    Rounds and seconds are None if an earlier call did the move.
     """
 
     documents: int
@@ -55,17 +55,17 @@ def move_corpus(
     pause: float = 5.0,
     report: Callable[[str], None] = lambda _: None,
 ) -> CorpusMove:
-    """Move a corpus, with its history and all that is kept of it. Called again, it goes on where it ended.
+    """Move a corpus with its history and everything kept of it. Called again, it goes on where it ended.
 
-    Both connections are of owners, in autocommit mode and outside a transaction. What is in the source when it has ended is
-    for `drop_corpus`.
+    Both connections belong to owners, in autocommit mode and outside a transaction. Afterwards use `drop_corpus` for what
+    remains in the source.
 
-    `providers`: which provider of the target stands for one of the source, by their names.
-    `pause`: seconds: a round that took less is the last before the writers wait.
-    `report`: told what was done, a sentence each.
+    `providers`: {provider of the source: provider of the target}, by name.
+    `pause`: seconds: after a round that took less, writers wait for the last round.
+    `report`: is called with a sentence on each step.
 
-    Raises GraphRAGError: as `copy_corpus`; 55000 for attached tables, and where the corpus moves to another database; 55P03
-      where a transaction keeps it from its end. The corpus is written in the source as before then.
+    Raises GraphRAGError: as `copy_corpus`; 55000 for attached tables, and if the corpus moves to another database; 55P03 if
+      a transaction keeps the move from its end. Then the source accepts writes as before.
     """
     here, there = _marks(source, target, name)
     if here is None:

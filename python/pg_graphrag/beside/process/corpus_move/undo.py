@@ -55,13 +55,13 @@ _SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "extra_float_digits": "
 def undo_move(
     source: psycopg.Connection[Any], target: psycopg.Connection[Any] | None, name: str, *, force: bool = False
 ) -> None:
-    """Have a corpus read and written in the source as before its move, and drop it in the target.
+    """Make the source readable and writable as before the move, and drop the corpus in the target.
 
-    `target`: None, with `force`: it cannot be reached; what it has stays there.
-    `force`: also where the target was changed since: that is lost.
+    `target`: None, with `force`: it cannot be reached; its rows stay there.
+    `force`: also if the target was changed since: those changes are lost.
 
-    Raises GraphRAGError: 42704 where there is no such corpus, 55000 where it does not move to this target, or what was written
-      there since would be lost. The target is written as before then.
+    Raises GraphRAGError: 42704 for an unknown corpus, 55000 if it does not move to this target, or if changes in the target
+      would be lost. The target accepts writes as before then.
     """
     with transaction(source) as cursor:
         prepare(cursor)
@@ -126,14 +126,14 @@ def undo_move(
 
 
 def _changes(source: psycopg.Connection[Any], target: psycopg.Connection[Any], name: str) -> list[str]:
-    """Return what is not in both, each with its number."""
+    """Return the counted differences of both."""
     here, there = (_written(connection, name) for connection in (source, target))
     numbers = {kind: ((here[kind] - there[kind]) + (there[kind] - here[kind])).total() for kind in _WRITTEN}
     return [f"{number} {kind}" for kind, number in numbers.items() if number]
 
 
 def _written(connection: psycopg.Connection[Any], name: str) -> dict[str, Counter[str]]:
-    """Return the digests of what was written, by kind."""
+    """Return the digests of the written rows, by kind."""
     with transaction(connection) as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         prepare(cursor)

@@ -38,7 +38,7 @@ def history(contents: Sequence[str]) -> None:
 
 
 def keywords(phrases: Sequence[str | None] | None, name: str) -> list[str] | None:
-    """Return keywords without empty ones; 22023 when they are too many or too long. `name` is that of the argument."""
+    """Return keywords without empty ones; 22023 when they are too many or too long. `name` is the argument's name."""
     if phrases is None:
         return None
     words = [word for word in phrases if word and not word.isspace()]
@@ -54,7 +54,7 @@ def keywords(phrases: Sequence[str | None] | None, name: str) -> list[str] | Non
 
 
 def name(text: str | None) -> str:
-    """Return the name of an entity as it was given, "" for None; 22023 when it is longer than MAX_NAME characters."""
+    """Return the name of an entity unchanged, "" for None; 22023 when it is longer than MAX_NAME characters."""
     if len(text or "") > MAX_NAME:
         raise GraphRAGError(
             f"the name of an entity has {len(text or ''):,} characters: {begin(text)}",

@@ -54,7 +54,7 @@ def read_exact_json(text: str) -> Any:
 
 
 class ShownNumber(float):
-    """A number with a fraction that is shown as its text has it: 55.00."""
+    """A number with a fraction that keeps its text: 55.00."""
 
     text: str
 
@@ -72,7 +72,7 @@ def read_shown_json(text: str) -> Any:
 
 
 def json_text(value: Any, depth: int = 0) -> str:
-    """Return a value as jsonb shows it, numbers of `read_shown_json` as they were written."""
+    """Return a value as jsonb shows it; numbers of `read_shown_json` as they were written."""
     if isinstance(value, ShownNumber):
         return value.text
     if depth < _MAX_EXACT_DEPTH and isinstance(value, list):
@@ -84,7 +84,7 @@ def json_text(value: Any, depth: int = 0) -> str:
 
 
 def read_options(options: str | None, example: str) -> dict[str, Any]:
-    """Return options, none where there are none; 22023 with an example of them for what is no object."""
+    """Return options, empty for none; 22023 with an example if they are no object."""
     values = read_json(options) if options else {}
     if not isinstance(values, dict):
         raise GraphRAGError(f"options must be a JSON object, not {str(options)[:100]}", hint=f"For example {example}.")

@@ -220,9 +220,9 @@ class _Torn(Exception):
 class Reader:
     """One JSON value within a text, whose backslashes are `mended`.
 
-    `value`: an object or array; where the text is torn, with the elements that are whole.
-    `start`, `end`: its first character; the one after it, or after what was read of it.
-    `torn`, `at_end`: whether the value is not whole, and whether that is because the text ends.
+    `value`: an object or array; if the text is torn, with its complete elements.
+    `start`, `end`: its first character; the one after it, or after the part that was read.
+    `torn`, `at_end`: whether the value is incomplete, and whether the text ended within it.
     """
 
     def __init__(self, text: str, start: int):
@@ -303,7 +303,7 @@ class Reader:
         return str(value)
 
     def _quoted(self, closing: str, place: str) -> str | None:
-        """Read a string with quotes within to the first that may be its end; None where there is none."""
+        """Read a string that contains quotes up to the first one that may end it; None if there is none."""
         start = self._at + 1
         end = self._text.find(closing, start)
         while 0 <= end < start + min(_LONGEST_QUOTED, self._quoted_left):
@@ -347,7 +347,7 @@ class Reader:
 
 
 def readings(text: str) -> Iterator[Reader]:
-    """Yield the JSON values within a text, whole or torn; what is within a whole one is a part of it."""
+    """Yield the JSON values within a text, complete or torn; values within a complete one are part of it."""
     position, characters_left = 0, _MAX_READINGS * len(text)
     for _ in range(_MAX_STARTS):
         match = re.compile(r"[\[{]").search(text, position)

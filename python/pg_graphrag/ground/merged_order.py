@@ -11,9 +11,9 @@ _DIGITS = 4
 def merged_order(relevances: Mapping[str, Sequence[float]]) -> list[tuple[str, int]]:
     """Return (corpus, place in its own answer) of all rows, best first.
 
-    A row counts the relevance of the most relevant among the first rows of its corpus, divided by its rank there: each corpus
-    keeps its order, in which rows that share little with the question can stand high, and gets as many places as it is near
-    the question. Ties: the row of higher rank, then the corpus by the code points of its name.
+    A row scores the best relevance among the first rows of its corpus, divided by its rank there. So each corpus keeps its
+    order, in which rows that share little with the question can stand high, and gets more places the nearer it is to the
+    question. Ties: the row of higher rank, then the corpus by the code points of its name.
 
     `relevances`: by corpus, the relevance of each row of its answer, best first.
     """

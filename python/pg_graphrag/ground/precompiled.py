@@ -37,7 +37,7 @@ _Find = Callable[[_Key], Any]
 
 
 def use() -> None:
-    """Have `re`, dataclasses and named tuples take what is in the file, which sessions share."""
+    """Make `re`, dataclasses and named tuples use the contents of the file, which sessions share."""
     find = _opened()
     if find is None:
         return
@@ -97,7 +97,7 @@ def _packed(made: dict[_Key, Any]) -> bytes:
 
 
 class _Engine:
-    """`_sre`, which notes what it is given."""
+    """`_sre`, which records its arguments."""
 
     def __init__(self, made: dict[_Key, Any]) -> None:
         self._made = made

@@ -148,7 +148,7 @@ class ReasoningFilter:
 
     @property
     def may_think(self) -> bool:
-        """Whether what is held back may be reasoning, as its words or the model's name say."""
+        """Whether the held-back text may be reasoning, by its words or the model's name."""
         return not self._is_released and (self._held > LOOKED_AT or bool(self._plan_at))
 
     def feed(self, piece: str) -> str:
@@ -208,7 +208,9 @@ class ReasoningFilter:
         self._text = text[end:]
 
     def _behind_plan(self, text: str, at: int, is_end: bool) -> int | None:
-        """Return where the answer begins behind a plan at a place; there, where none is; None for what must be waited for."""
+        """Return where the answer begins behind a plan at a place; that place if there is no plan; None if more text is
+        needed.
+        """
         opening = _PLAN.match(text, at)
         if not opening or _MARK.match(text, opening.start("mark")):
             return None if not is_end and _BEGUN_PLAN.match(text, at) else at
@@ -238,7 +240,7 @@ class ReasoningFilter:
         return at
 
     def _take(self, text: str) -> None:
-        """Take what is no mark."""
+        """Take text that is no mark."""
         if not text:
             return
         self._last = text[-1]
@@ -267,7 +269,7 @@ class ReasoningFilter:
         self._has_reasoning = True
 
     def _judge(self, mark: re.Match[str]) -> bool:
-        """Whether a mark is one of reasoning; what it begins or ends is begun or ended."""
+        """Whether a mark belongs to reasoning; if so, reasoning begins or ends here."""
         kind = mark.lastgroup or ""
         if self._end:
             if kind == self._end and not self._is_between_quotes(mark):

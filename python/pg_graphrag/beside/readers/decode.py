@@ -156,7 +156,7 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
 
 
 def decode_part(data: bytes, source: Source, declared: str | None = None) -> str:
-    """Return the text of a part of a file, of what is no text as Latin-1, as `decode` does else."""
+    """Return the text of a part of a file, decoded as `decode` does; a part that is no text is read as Latin-1."""
     mark, encoding = _mark(data)
     body = data[len(mark) :]
     named = _as_named(source.options.encoding, body)
@@ -176,7 +176,7 @@ def _as_text(data: bytes, encoding: str, source: Source, offset: int | None = No
 
 
 def _as_named(name: str | None, data: bytes) -> str:
-    """Return what who runs this means by the name of an encoding: the wider one, where the text is of that; never UTF-8."""
+    """Return the encoding that the user means by a name: the wider one if the text fits it; never UTF-8."""
     if not name or (is_valid(data, name) and not _CONTROLS.search(data.decode(name))):
         return name or ""
     wider = (encoding for encoding in encodings_of_name(name) if encoding != "utf-8")
@@ -184,7 +184,7 @@ def _as_named(name: str | None, data: bytes) -> str:
 
 
 def _mark(data: bytes) -> tuple[bytes, str]:
-    """Return the mark of byte order and the encoding it stands for; empty where there is none, or where it lies."""
+    """Return the byte order mark and its encoding; empty if there is none, or if it is wrong."""
     mark, encoding = next(
         ((mark, encoding) for mark, encoding in _BYTE_ORDER_MARKS if data.startswith(mark)), (b"", "")
     )
@@ -197,7 +197,7 @@ def _mark(data: bytes) -> tuple[bytes, str]:
 
 
 def _read(data: bytes, encoding: str) -> tuple[str, int]:
-    """Return bytes as text, and how many invalid places of it became U+FFFD."""
+    """Return bytes as text, and how many invalid places became U+FFFD."""
     try:
         text = data.decode(encoding)
         return (is_suspect(text, encoding) and realigned(data, encoding)) or (text, 0)
@@ -242,7 +242,7 @@ def _soundness(data: bytes, encoding: str) -> tuple[int, int]:
 
 
 def _is_nearly(data: bytes, encoding: str, least: float = _NEARLY) -> bool:
-    """Whether bytes are text in an encoding but for a few, which were lost or are of another one."""
+    """Whether bytes are text in an encoding except for a few that are lost or belong to another encoding."""
     if is_valid(data, encoding):
         return True
     whole, faults = _soundness(data, encoding)
@@ -252,7 +252,7 @@ def _is_nearly(data: bytes, encoding: str, least: float = _NEARLY) -> bool:
 
 
 def encoding_of(data: bytes, declared: str | None = None) -> str | None:
-    """Return the encoding of text: as declared, where it nearly is, else UTF-8, else what it looks like; None for no text."""
+    """Return the encoding of text: as declared if it nearly is, else UTF-8, else what it looks like; None if it is no text."""
     if meant := meant_encoding(declared, data):
         return meant
     # Bytes that are valid UTF-8 may be text of another encoding.
@@ -312,9 +312,9 @@ def header_text(data: bytes, declared: str | None) -> str:
 
 
 def meant_encoding(declared: str | None, data: bytes) -> str | None:
-    """Return the encoding that a file means by the one that it declares; None where it cannot be that one.
+    """Return the encoding that a file means by its declaration; None if it cannot be that one.
 
-    Texts in UTF-8 and others are often declared as Western ones, of which they would be unlikely text.
+    Texts in UTF-8 and other encodings are often declared as Western, and would be unlikely as Western text.
     """
     meant = _as_declared(declared, data)
     # Old programs declare Latin-1 whatever they write.
@@ -346,7 +346,7 @@ def encodings_of_name(name: str | None) -> tuple[str, ...]:
 
 
 def _as_declared(declared: str | None, data: bytes) -> str | None:
-    """Return the encoding that a name stands for; None where the bytes cannot be of it, even if some were damaged."""
+    """Return the encoding that a name stands for; None if the bytes cannot be in it, even if some were damaged."""
     encodings = encodings_of_name(declared)
     if valid := _first_valid(encodings, data):
         # In encodings of one byte a letter most bytes are valid; letters of UTF-8 make no words in them.
@@ -367,7 +367,7 @@ def _first_valid(encodings: Iterable[str], data: bytes) -> str | None:
 
 
 def likely_encoding(data: bytes) -> str | None:
-    """Return the encoding of text that is not UTF-8; None where there is no likely one, as for what is no text."""
+    """Return the likely encoding of text that is not UTF-8; None if none is likely, as for bytes that are no text."""
     return _likeliest(data)[0]
 
 
@@ -397,7 +397,7 @@ def _likeliest(data: bytes) -> tuple[str | None, float]:
 
 
 def _likelihoods(sample: bytes, data: bytes) -> dict[str, float]:
-    """Return {encoding: likelihood} of those that a sample may be in and all of the bytes are valid in."""
+    """Return {encoding: likelihood} of encodings in which all of the bytes are valid and the sample is likely."""
     likelihoods = _judged(sample, data)
     likely = max(_USED, key=lambda encoding: likelihoods.get(encoding, 0.0))
     western = [encoding for encoding in _WESTERN_ENCODINGS if _is_western(sample.decode(encoding, "ignore"))]
@@ -409,7 +409,7 @@ def _likelihoods(sample: bytes, data: bytes) -> dict[str, float]:
 
 
 def _judged(sample: bytes, data: bytes, western: float = 1.0) -> dict[str, float]:
-    """Return the likelihoods by a sample alone, that of cp1252 multiplied."""
+    """Return the likelihoods by a sample alone; that of cp1252 is multiplied."""
     # It takes a tenth of a second, and most files are UTF-8.
     import chardet
 
@@ -456,7 +456,9 @@ def _oddness(text: str) -> float:
 
 
 def _share_of_rare(text: str) -> float:
-    """Return the share of Korean syllables that the older standard lacks: text of another encoding is of these by chance."""
+    """Return the share of Korean syllables that the older standard lacks: text of another encoding has many of them by
+    chance.
+    """
     syllables = "".join(_BEYOND_ASCII.findall(text))
     return 1 - len(syllables.encode("euc_kr", "ignore").decode("euc_kr")) / max(1, len(syllables))
 

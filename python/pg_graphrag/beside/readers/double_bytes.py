@@ -64,7 +64,7 @@ def is_suspect(text: str, encoding: str) -> bool:
 
 
 def _score(text: str, encoding: str, frequent: re.Pattern[bytes]) -> float:
-    """Return how likely a text is as it was read, as `_likeliest` says it."""
+    """Return the likelihood of a text as it was read, on the scale of `_likeliest`."""
     pieces = (character.encode(encoding) for character in text if not character.isascii())
     return sum(_LIKELY if frequent.match(piece) else _UNLIKELY for piece in pieces)
 
@@ -107,7 +107,7 @@ def _likeliest(
 
 
 def _character(piece: bytes, encoding: str, frequent: re.Pattern[bytes]) -> tuple[str, float] | None:
-    """Return the character that bytes are, and how likely it is one; None where they are none, or several."""
+    """Return the character of some bytes, and its likelihood; None if they are no character, or several."""
     try:
         text = piece.decode(encoding)
     except UnicodeDecodeError:

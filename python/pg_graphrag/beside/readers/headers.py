@@ -35,7 +35,7 @@ _ESCAPE = "\x1b$"
 
 
 class BoundedHeaders(EmailPolicy):
-    """The standard library's reading of headers, of the beginning of each; `charset` is that of the message."""
+    """The standard library's parser of headers, limited to the beginning of each; `charset` is the message's."""
 
     charset: str | None = None
 

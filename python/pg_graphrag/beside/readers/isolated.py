@@ -28,8 +28,8 @@ _PLAIN = frozenset(".txt .text .md .markdown .srt .vtt .csv .tsv .jsonl .ndjson"
 class IsolatedReader:
     """Reads files one after the other, in one process until a file breaks it. A context manager.
 
-    `seconds`, `memory`: bounds for a file: time, for each page anew where text is recognised, and bytes of the process (where
-      the system bounds them).
+    `seconds`, `memory`: bounds for a file: seconds (for each page anew if text is recognised), and bytes of the process (if
+    the system can bound them).
     """
 
     def __init__(self, options: ReadOptions, seconds: float = MAX_SECONDS, memory: int = MAX_MEMORY):
@@ -44,9 +44,9 @@ class IsolatedReader:
         self._stop()
 
     def read(self, path: Path, key: str, seconds: float | None = None) -> Iterator[Item]:
-        """Yield what `readers.read` does; an error where the file takes too long or too much.
+        """Yield what `readers.read` does; an error if the file takes too long or too much.
 
-        `seconds`: the bound for this file, where it is lower than that of all.
+        `seconds`: the bound for this file, if it is lower than the general one.
         """
         if path.suffix.lower() in _PLAIN:
             try:

@@ -85,7 +85,7 @@ class _NoAliases(yaml.SafeLoader):  # type: ignore[misc]
 
 
 def _front_matter(content: str) -> tuple[str, Facts]:
-    """Return the text behind front matter, and what that says; what is no front matter stays where it is."""
+    """Return the text behind front matter, and the front matter's fields; other text stays where it is."""
     facts = Facts()
     match = _YAML.match(content) or _TOML.match(content)
     if match is None or len(match["text"]) > _LONGEST_FRONT_MATTER:
@@ -147,7 +147,7 @@ def _cleaned(content: str, facts: Facts) -> tuple[str, str | None]:
 
 
 def _letter(reference: re.Match[str]) -> str:
-    """Return the letter or mark that a character reference stands for; code and other signs (&lt;) stay as they are."""
+    """Return the letter or mark of a character reference; code and other signs (&lt;) stay as they are."""
     text = html.unescape(reference[0])
     return text if len(text) == 1 and (text.isalpha() or text in _MARKS_OF_TEXT) else reference[0]
 

@@ -54,5 +54,5 @@ def is_of_numbers(rows: Iterable[Iterable[str]]) -> bool:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a number: more than half of it is digits."""
+    """Whether a cell is a number: more than half of its characters are digits."""
     return sum(map(str.isdigit, cell)) * 2 > len(cell)

@@ -161,8 +161,9 @@ def community(connection: Connection, corpus: str, number: int) -> dict[str, Any
 
 
 def names(connection: Connection, corpus: str, text: str, limit: int) -> list[dict[str, Any]]:
-    """Return entities {id, name, type, degree} by a part of their name: the name itself, then names that begin so, that have a
-    word which begins so, that have it anywhere. In each the most connected first. search_entities() knows rough names.
+    """Return entities {id, name, type, degree} by a part of their name, in this order: equal names, names that begin with
+    it, names with a word that begins with it, names that contain it. In each group the most connected come first. Use
+    search_entities() for rough names.
     """
     return rows(
         connection,
@@ -231,9 +232,11 @@ def _names(connection: Connection, corpus: str, communities: list[int]) -> dict[
 
 
 def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int, depth: int = 1) -> Graph:
-    """Return an entity, and those within `depth` relationships of it, nearest and strongest first, with what is among them.
+    """Return an entity and the entities within `depth` relationships, nearest and strongest first, with the edges among
+    them.
 
-    `hop` of a node is its distance. `total` counts all that are so near, of which `limit` are there, some of each distance.
+    `hop` of a node is its distance. `total` counts all entities within that distance; `limit` of them are returned, some of
+    each distance.
 
     Raises GraphRAGError: 02000 when the caller sees no such entity.
     """

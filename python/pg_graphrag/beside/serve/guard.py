@@ -117,7 +117,7 @@ class Guard:
                 del self._at_work[caller]
 
     def _admit(self, scope: Scope) -> Caller | None:
-        """Return who calls; None where anybody may."""
+        """Return the caller; None if the path is open to anybody."""
         headers = _headers(scope)
         host = headers.get("host", "").lower()
         if host not in self._hosts:
@@ -165,10 +165,10 @@ class Guard:
         raise _unauthorized(_NO_TOKEN)
 
     def _clients(self, scope: Scope) -> list[tuple[str, float]]:
-        """Return whose failures are counted together, with how many are allowed: an address, of IPv6 its network of 64 bits.
+        """Return the groups in which failures are counted, with their limits: an address, for IPv6 its 64-bit network.
 
-        Behind a reverse proxy on this machine, or one that shows its secret, it is that of the proxy's client; and as the header
-        may be the client's own, the proxy's with ten times as many.
+        Behind a reverse proxy on this machine, or one that shows its secret, the address is the proxy's client. As the
+        client may have forged the header, the proxy's own address counts too, with ten times the limit.
         """
         headers, address, most = _headers(scope), _address(scope), float(self._limits.failures)
         try:
@@ -236,7 +236,7 @@ def _unauthorized(message: str) -> Refusal:
 
 
 class _Reply:
-    """What goes back, with the headers that every reply has, and what became of it."""
+    """Sends a reply with the headers that every reply has, and records its outcome."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -306,7 +306,7 @@ def cookie_name(settings: Settings) -> str:
 
 
 def cookie_of(headers: Mapping[str, str], settings: Settings) -> str | None:
-    """Return the session's cookie of a request, of its headers (lower-case names); None where there is none."""
+    """Return the session's cookie from the headers (lower-case names) of a request; None if there is none."""
     return cookie_parser(headers.get("cookie", "")).get(cookie_name(settings))
 
 

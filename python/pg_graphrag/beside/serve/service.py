@@ -64,7 +64,7 @@ class Service:
             database.close()
 
     def _where(self, corpus: str) -> Database:
-        """Return the database that has a corpus, as far as it is known."""
+        """Return the database that holds a corpus, if it is known."""
         url = self._node_of.get(corpus)
         return self.database if url is None else self._node(url)
 
@@ -95,7 +95,7 @@ class Service:
     async def call(
         self, caller: Caller, corpus: str | None, work: Callable[[GraphRAG], T], seconds: float | None = None
     ) -> T:
-        """Return what `work` returns of the client of a corpus. `seconds`: of what may wait for long."""
+        """Return the result of `work` with the client of a corpus. `seconds`: the limit of a call that may wait for long."""
         return await self.read(caller, corpus, lambda rag, _: work(rag), seconds)
 
     async def read(
@@ -222,7 +222,7 @@ class Service:
 
 
 def address_of(request: Request, settings: Settings) -> str:
-    """Return this server's address as the caller has it: of `--origin` that of his host, else the first."""
+    """Return this server's address for a caller: the `--origin` with his host, else the first."""
     origins = [origin.rstrip("/") for origin in settings.origins]
     host = request.headers.get("host", "").lower()
     same = [origin for origin in origins if urlsplit(origin).netloc.lower() == host]
@@ -230,7 +230,7 @@ def address_of(request: Request, settings: Settings) -> str:
 
 
 async def caller_of(request: Request) -> Caller:
-    """Return who calls. The guard has let nobody else through."""
+    """Return the caller. The guard has refused everybody else."""
     # Asynchronous, or FastAPI runs it in another thread for every request, which takes longer than all its own work.
     caller: Caller = request.scope[CALLER]
     return caller

@@ -54,9 +54,9 @@ def key_of(name: str) -> str:
 
 @cache
 def _turns() -> tempfile.TemporaryDirectory[str]:
-    """Return a folder, as long as the server lives, with the file by which uploads take turns at OCR.
+    """Return a folder, for the server's lifetime, with the file by which uploads take turns at OCR.
 
-    A page takes a gigabyte, and what processors there are.
+    A page takes a gigabyte, and all processors.
     """
     folder = tempfile.TemporaryDirectory(prefix="pg_graphrag-")
     Path(folder.name, "turns").touch()
@@ -71,9 +71,9 @@ def options_of(settings: Settings, pictures: bool | None = None) -> ReadOptions:
 
 
 def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float, options: ReadOptions) -> list[dict[str, Any]]:
-    """Insert what the files hold; return [{name, inserted, updated, unchanged, errors}], one for each.
+    """Insert the documents of files; return [{name, inserted, updated, unchanged, errors}], one for each.
 
-    Raises GraphRAGError: 57014 after so many seconds: nobody waits for it any more, and others need the connection.
+    Raises GraphRAGError: 57014 after so many seconds: nobody waits any more, and others need the connection.
     """
     deadline = time.monotonic() + seconds
     with (

@@ -118,7 +118,7 @@ def _halves(line: Line, gutter: float) -> tuple[list[Segment], list[Segment]] | 
 
 
 def _is_at_both_sides(lines: list[Line], gutter: float) -> bool:
-    """Whether lines are of one thing: two tables beside each other have rows at other heights."""
+    """Whether lines beside each other are one thing: the rows of two separate tables stand at other heights."""
     both = [line for line in lines if (halves := _halves(line, gutter)) is None or all(halves)]
     return len(both) >= _AT_BOTH_SIDES * len(lines)
 

@@ -29,7 +29,7 @@ class _Gaps:
 
 
 def with_cells(lines: Sequence[Line]) -> list[Line]:
-    """Return lines with segments joined where the narrow gap between them is none of a table."""
+    """Return lines with segments joined if the narrow gap between them separates no cells."""
     lines = list(lines)
     gaps: list[_Gaps] = []
     if any(segment.follows for line in lines for segment in line.segments):
@@ -51,7 +51,7 @@ def with_cells(lines: Sequence[Line]) -> list[Line]:
 def _is_aligned(gaps: Sequence[_Gaps], index: int, first: Segment, second: Segment) -> bool:
     """Whether lines above and below have a gap at the same place, and cells there that begin or end alike.
 
-    Cells are of several widths, or numbers: one of the gaps is wide, or most of what stands beside them is a number.
+    Cells have different widths, or are numbers: so one of the gaps is wide, or most texts beside them are numbers.
     """
     x0, x1, em = first.x1, second.x0, second.size or 10.0
     cells, is_wide = [second], False

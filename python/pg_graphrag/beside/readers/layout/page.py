@@ -96,7 +96,7 @@ class Line:
 
 @dataclass(slots=True)
 class Block:
-    """Lines of one column, top to bottom; or rows of a table, of which the first may have the heads."""
+    """Lines of one column, top to bottom; or rows of a table, whose first row may hold the heads."""
 
     lines: list[Line] = field(default_factory=list)
     rows: list[list[str]] | None = None

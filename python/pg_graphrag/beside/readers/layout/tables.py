@@ -174,7 +174,7 @@ def _side_by_side(lines: list[Line], spans: list[list[float]]) -> list[Block] | 
 
 
 def _runs_on(column: Sequence[Line | None], pairs: Sequence[int]) -> bool:
-    """Whether lines fill their column and sentences go on from one to the next, of those that have something beside them."""
+    """Whether lines fill their column and sentences run on from line to line, among lines that have something beside them."""
     lines = [line for line in column if line]
     x0, x1 = min(line.x0 for line in lines), max(line.x1 for line in lines)
     joints = [(first, second) for index in pairs if (first := column[index]) and (second := column[index + 1])]

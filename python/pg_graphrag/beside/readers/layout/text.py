@@ -119,7 +119,7 @@ def _goes_on(last: _Paragraph, first: _Paragraph) -> bool:
 
 
 def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
-    """Leave out the running heads and feet: outermost lines that come again near by, but for their numbers; page numbers."""
+    """Remove running heads and feet (outermost lines that recur nearby except for their numbers) and page numbers."""
     edges = [_edges(page) for page in pages]
     shapes = [{(place, _shape(line, body), _height(line)) for place, line in edge} for edge in edges]
     # Of a page with little text, what is outermost may be all of it: what is furniture elsewhere is so here.

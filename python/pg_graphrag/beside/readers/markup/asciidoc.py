@@ -223,7 +223,7 @@ class _Text(MarkdownLines):
         self._place += 1
 
     def _block(self, delimiter: str) -> None:
-        """Take a block between two lines that are the same; what is text in it is read as text."""
+        """Take a block between two equal lines; text blocks are read as text."""
         sign = delimiter[0]
         style = self._style[0] if self._style else ""
         is_code = sign in "`" or delimiter[:4] in ("----", "....") or (delimiter == "--" and style in _CODE_STYLES)

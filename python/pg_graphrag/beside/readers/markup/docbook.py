@@ -116,9 +116,10 @@ def _name(element: etree._Element) -> str:
 
 
 def _resolve_entities(root: etree._Element) -> None:
-    """Put text in place of entities: what the file declares, where it is plain text, or the characters of HTML; comments go.
+    """Replace entities by text: those that the file declares as plain text, and characters of HTML; drop comments.
 
-    Another entity within a text gives its name, which mostly is that of a product; one between blocks stands for such a block.
+    Any other entity within a text becomes its name, which mostly names a product; one between blocks stands for such a
+    block.
     """
     dtd = root.getroottree().docinfo.internalDTD
     declared = {entity.name: entity.content for entity in dtd.iterentities()} if dtd is not None else {}
@@ -160,7 +161,7 @@ _PERSON = frozenset(("firstname", "givenname", "surname", "othername", "name"))
 
 
 def _set_as_html(root: etree._Element) -> None:
-    """Give each element the name of what it is set as."""
+    """Rename each element to the HTML element that it is shown as."""
     depths: dict[etree._Element, int] = {root: 1}
     for element in list(root.iter(etree.Element)):
         parent = element.getparent()

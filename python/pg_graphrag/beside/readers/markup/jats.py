@@ -22,7 +22,7 @@ NO_REFERENCES = re.compile(r"[ \t]?(?:\([\s;,–-]{0,200}\)|\[[\s;,–-]{0,200}\
 
 
 def as_docbook(root: etree._Element) -> tuple[str | None, Facts]:
-    """Rename the elements of an article, in place; return its title and what its head says of it."""
+    """Rename the elements of an article in place; return its title and the facts of its front matter."""
     meta = root.find("{*}front/{*}article-meta")
     title, facts = line_of(meta.find("{*}title-group/{*}article-title")) or None, _facts(root, meta)
     abstracts = list(meta.iterfind("{*}abstract"))

@@ -113,7 +113,7 @@ _LONGEST_NAME = 200
 
 
 def _names(text: str) -> dict[str, str]:
-    """Return {command of an author's own: the short text that it stands for}; what is made for formulas is left out."""
+    """Return {command that the author defines: its short text}; commands for formulas are left out."""
     text = _COMMENT.sub("", text)
     partners = _partners(text)
     names: dict[str, str] = {}
@@ -133,7 +133,7 @@ _MATHEMATICAL = re.compile(r"[$^_]|\\(?:math|operatorname|frac|left|right|ensure
 
 
 def _argument(text: str, name: str, names: Mapping[str, str]) -> str | None:
-    r"""Return the text of a command's argument, as of \title{…}."""
+    r"""Return the text of a command's argument, as in \title{…}."""
     match = re.search(rf"\\{name}\s{{0,5}}(?:\[[^\[\]]{{0,200}}\]\s{{0,5}})?(?=\{{)", text)
     if match is None:
         return None

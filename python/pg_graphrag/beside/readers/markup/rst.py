@@ -64,7 +64,7 @@ def read_rst(source: Source) -> Iterator[Document]:
 
 
 def _on_one_line(link: re.Match[str]) -> str:
-    """Return a link that goes over the end of a line on one; others, which may be code, stay as they are."""
+    """Return a link that spans two lines on one line; others, which may be code, stay as they are."""
     return link[0] if "\n" not in link[0] or _APART.search(link[0]) else " ".join(link[0].split())
 
 
@@ -162,7 +162,7 @@ class _Text(MarkdownLines):
         self.included += inner.included
 
     def _block(self, indent: int) -> list[str]:
-        """Take the lines that are indented by more, without what they share of it."""
+        """Take the lines with deeper indentation, without the indentation that they share."""
         start = self._place
         while self._place < len(self._lines) and (not self._line().strip() or _indent(self._line()) > indent):
             self._place += 1
@@ -183,7 +183,7 @@ class _Text(MarkdownLines):
             self._facts.others[name] = value
 
     def _table(self) -> None:
-        """Take a table that is drawn with rows of one shape as rows of Markdown; another stays as it is."""
+        """Take a drawn table whose rows have one shape as rows of Markdown; other tables stay as they are."""
         start = self._place
         while self._line().strip().startswith(("+", "|")):
             self._place += 1

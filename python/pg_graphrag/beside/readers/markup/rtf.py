@@ -66,9 +66,9 @@ class _State:
 
 
 def read_rtf(source: Source) -> Iterator[Document | ReadWarning]:
-    r"""Read a document, titled by what it says of itself, else its first heading, else its name.
+    r"""Read a document, titled by its own metadata, else its first heading, else its name.
 
-    Raises ReadError for a file that does not begin with ``{\rtf``, has too many groups within groups, or no text.
+    Raises ReadError for a file that does not begin with ``{\\rtf``, is nested too deeply, or has no text.
     """
     data = source.read()
     if not data.startswith(b"{\\rtf"):
@@ -269,7 +269,7 @@ class _Parser:
             self._styles.bases[state.style] = number
 
     def _likely_encoding(self) -> str | None:
-        """Return what the bytes of a text look like that is said to be Western, as programs say of all texts."""
+        """Return the likely encoding of text that is declared as Western, as many programs declare all texts."""
         if self._fonts.encoding != DEFAULT_ENCODING or b"\\u" in re.sub(rb"\\u[a-z]", b"", self._data):
             return None
         sample = _NO_TEXT.sub(b"", self._data[: 4 * _SAMPLE])
@@ -346,7 +346,7 @@ class _Parser:
             self.story.marker = line or "•"
 
     def _end_form(self, kind: list[str]) -> None:
-        """Say what a check box or a list of a form shows; 25: what it does by default."""
+        """Add the state of a check box or a list of a form; 25 means its default."""
         chosen = self._form.get("ffres", _BY_DEFAULT)
         if chosen == _BY_DEFAULT:
             chosen = self._form.get("ffdefres", 0)

@@ -108,7 +108,7 @@ class StyleTable:
         self._names[style] = (self._names.get(style, "") + text.partition(";")[0])[:_MAX_NAME]
 
     def level(self, style: int, outline: int | None) -> int:
-        """Return the level of a heading from 1, or `TITLE`, by what its paragraph says, else its style or the base of that."""
+        """Return the level of a heading from 1, or `TITLE`, by its paragraph, else by its style or that style's base."""
         if outline is not None:
             return outline + 1 if 0 <= outline < _BODY else 0
         for _ in range(_MAX_BASES):

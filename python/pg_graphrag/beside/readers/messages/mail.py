@@ -155,7 +155,7 @@ def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
 
 
 def _loose_parts(part: MIMEPart, body: MIMEPart | None) -> Iterator[MIMEPart]:
-    """Yield the parts that are neither the body nor another form of it, those within parts too (digests)."""
+    """Yield the parts that are neither the body nor another form of it, also those within other parts (digests)."""
     if part is body:
         return
     if part.get_content_maintype() != "multipart":

@@ -52,24 +52,24 @@ class RecognisedLine:
 
     @property
     def read_share(self) -> float:
-        """From 0 to 1: less where a line has too few letters for its length, so that some of it was not read."""
+        """From 0 to 1: less if a line has too few letters for its length, so that some of it was not read."""
         long, short = max(self.width, self.height), max(1.0, min(self.width, self.height))
         # One more, since a letter alone may be narrow.
         return min(1.0, _SPARSEST * short * (len(self.text) + 1) / max(1.0, long))
 
     @property
     def sureness(self) -> float:
-        """How sure it is that this is what is written, from 0 to 1."""
+        """Confidence that this is the written text, from 0 to 1."""
         return self.confidence * self.read_share
 
 
 def confidence_of(lines: Sequence[RecognisedLine]) -> float:
-    """Return how sure it is what is written on a page, from 0 to 1, in the mean of its lines by their length; 0 for none."""
+    """Return the confidence in the text of a page, from 0 to 1: the mean of its lines, weighted by length; 0 without lines."""
     return _mean(lines, lambda line: line.sureness)
 
 
 def read_share_of(lines: Sequence[RecognisedLine]) -> float:
-    """Return how much of what is written on a page was read, from 0 to 1; 0 for no line."""
+    """Return which share of the text on a page was read, from 0 to 1; 0 without lines."""
     return _mean(lines, lambda line: line.read_share)
 
 
@@ -103,7 +103,7 @@ def page_of_lines(lines: Sequence[RecognisedLine]) -> Page:
 
 
 def share(lines: Sequence[RecognisedLine], holds: Callable[[RecognisedLine], bool]) -> float:
-    """Return what share of the letters is of lines of which something holds."""
+    """Return the share of letters that are in lines which fulfil a condition."""
     letters = sum(len(line.text) for line in lines)
     return sum(len(line.text) for line in lines if holds(line)) / letters if letters else 0.0
 
@@ -118,7 +118,7 @@ def _even_sizes(segments: Sequence[Segment]) -> None:
 
 
 def _tilt(lines: Sequence[RecognisedLine]) -> float:
-    """Return by what angle lines go down to the right, in radians; of long ones, which say it best."""
+    """Return the angle by which lines slope down to the right, in radians, measured on long lines."""
     longest = sorted(lines, key=lambda line: line.width)[-max(1, len(lines) // 2) :]
     angles = [_angle(line) for line in longest if line.width > 4 * line.height]
     return median(angles) if angles else 0.0

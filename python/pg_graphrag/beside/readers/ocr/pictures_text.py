@@ -25,7 +25,7 @@ _MAX_PICTURES = 300
 def recognised_texts(
     source: Source, pictures: Sequence[Picture], metadata: dict[str, Any]
 ) -> Generator[ReadProgress | ReadWarning, None, dict[int, str]]:
-    """Return {index: text} of pictures with text, note how sure it is in the metadata, and warn of what is not sure."""
+    """Return {index: text} of pictures with text; record the confidence in the metadata, and warn of uncertain text."""
     looked_at = [item for item in pictures if is_worth_reading(item.width, item.height)][:_MAX_PICTURES]
     by_number: dict[int, Recognised] = {}
     yield from recognised_pages(source, _images(source, looked_at), len(looked_at), by_number)
@@ -44,7 +44,7 @@ def recognised_texts(
 
 
 def _images(source: Source, pictures: Sequence[Picture]) -> Iterator[tuple[int, "Image.Image"]]:
-    """Yield (index, what it looks like) of pictures; one whose pixels are damaged is counted as not read."""
+    """Yield (index, image) of pictures; a picture with damaged pixels is counted as not read."""
     for picture in pictures:
         try:
             with open_image(picture.data) as image:

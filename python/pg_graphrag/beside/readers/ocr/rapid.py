@@ -54,7 +54,7 @@ class RapidEngine:
             _add_decoder(self._engine)
 
     def lines(self, image: "Image.Image") -> list[RecognisedLine]:
-        """Return the lines of a picture, as of one that stands upright."""
+        """Return the lines of a picture, with places as if it stood upright."""
         lines, is_flipped = self._lines(image)
         if turns := _turns(lines, is_flipped):
             lines, _ = self._lines(image.rotate(90 * turns, expand=True))
@@ -98,7 +98,7 @@ class RapidEngine:
 
 
 def _turns(lines: list[RecognisedLine], is_flipped: bool) -> int:
-    """Return by how many quarters a page is to be turned to the left to be read; columns of Han and kana are read as they are."""
+    """Return by how many quarter turns to the left a page becomes readable; columns of Han and kana are read as they are."""
     if share(lines, lambda line: line.height > TALL * line.width) <= _MOSTLY:
         return 2 if is_flipped else 0
     if is_flipped:
@@ -114,7 +114,7 @@ def _add_decoder(engine: Any) -> None:
 
 
 class LineDecoder:
-    """Makes text of what the recogniser sees in the columns of a line, with the blanks that it all but sees."""
+    """Turns the recogniser's output for the columns of a line into text, and adds blanks that it nearly recognised."""
 
     def __init__(self, decoder: Any):
         self._decoder = decoder
@@ -130,7 +130,7 @@ class LineDecoder:
         )
 
     def _add_blanks(self, line: Any, odds_of_space: Any) -> None:
-        """Write blanks into the numbers of a line's letters, of which 0 is none."""
+        """Write blanks into a line's letter numbers; 0 is no letter."""
         places = np.flatnonzero((line != 0) & (np.diff(line, prepend=0) != 0))
         letters = [self._decoder.character[number] for number in line[places]]
         gaps = list(pairwise(places))

@@ -57,7 +57,7 @@ class TesseractEngine:
         self._end = 0.0  # of the time for the page at hand
 
     def lines(self, image: "Image.Image") -> list[RecognisedLine]:
-        """Return the lines of a picture, as of one that stands upright."""
+        """Return the lines of a picture, with places as if it stood upright."""
         self._end = monotonic() + _SECONDS
         image = image.convert("L")
         script, turn = self._seen(image)
@@ -79,7 +79,7 @@ class TesseractEngine:
         return best
 
     def _seen(self, image: "Image.Image") -> tuple[str, int]:
-        """Return the script of most letters, and by how many degrees to the right the picture is to be turned."""
+        """Return the script of most letters, and by how many degrees to the right the picture must be turned."""
         if "osd" not in self._installed:
             return "", 0
         # It fails where there are but a few letters.

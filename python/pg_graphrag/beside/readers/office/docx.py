@@ -90,9 +90,10 @@ def _image(images: list[bytes] | None, source: Source, image: Any) -> dict[str, 
 
 
 def _as_mammoth_reads(archive: zipfile.ZipFile, source: Source) -> BytesIO:
-    """Return a document whose formulas, charts, fields (numbers of captions, check boxes) and the like are text and tables.
+    """Return a document with formulas, charts, fields (numbers of captions, check boxes) and the like turned into text and
+    tables.
 
-    mammoth drops what it does not know.
+    mammoth drops elements that it does not know.
     """
     texts: dict[str, bytes] = {}
     for name in archive.namelist():

@@ -26,7 +26,7 @@ _COMPARE = dict(zip("< <= = > >= <>".split(), (lt, le, eq, gt, ge, ne), strict=T
 
 
 def number_text(value: float, number_format: str) -> str:
-    """Return a number as its format shows it; one that cannot be read so as it is."""
+    """Return a number as its format shows it; unchanged if the format cannot be applied."""
     if not math.isfinite(value):
         return str(value)
     if number_format.lower() in ("", "general", "@") or len(number_format) > _MAX_FORMAT:
@@ -41,7 +41,7 @@ def number_text(value: float, number_format: str) -> str:
 
 
 def plain(value: float) -> str:
-    """Return a number as it is written: 130 for 130.0, 0.00005 for 5e-05."""
+    """Return a number in plain notation: 130 for 130.0, 0.00005 for 5e-05."""
     text = f"{value:.{_DIGITS}g}"
     exponent = text.partition("e")[2]
     if not exponent or not _LEAST <= int(exponent) < _MOST:
@@ -50,7 +50,7 @@ def plain(value: float) -> str:
 
 
 def moment(value: date | datetime | time, number_format: str) -> str:
-    """Return a date or time in the order of ISO 8601, as much of it as its format shows: 2024-05 for May-24."""
+    """Return a date or time in ISO 8601, with as many parts as its format shows: 2024-05 for May-24."""
     signs = _QUOTED.sub("", _SECTION.split(number_format)[0]).lower()
     has_day, has_year = "d" in signs, "y" in signs
     is_timed = _TIME_OF_DAY.search(signs) is not None

@@ -74,7 +74,7 @@ def _write_control(control: etree._Element) -> None:
 
 
 def _write(content: etree._Element, text: str) -> None:
-    """Put a text in place of those of a control."""
+    """Replace the texts of a control by a text."""
     runs = list(content.iter(f"{_WORD}r"))
     for run in runs:
         for part in run.findall(f"{_WORD}t") + run.findall(f"{_WORD}sym"):
@@ -117,7 +117,7 @@ def _value(parent: etree._Element, name: str) -> str:
 
 
 def _outline(properties: etree._Element) -> int | None:
-    """Return the level of a heading from 1, 0 for one of text; None where nothing is said."""
+    """Return the level of a heading from 1, 0 for text; None if nothing is said."""
     value = _value(properties, "outlineLvl")
     if not value.isdecimal():
         return None
@@ -125,7 +125,9 @@ def _outline(properties: etree._Element) -> int | None:
 
 
 def with_headings(root: etree._Element) -> bool:
-    """Name styles that are headings, by their level or what they are based on, as mammoth knows them; whether there are some."""
+    """Rename heading styles, recognised by their level or base style, so that mammoth knows them; return whether there are
+    any.
+    """
     styles = {
         style.get(f"{_WORD}styleId", ""): style
         for style in root.iterfind(f"{_WORD}style")

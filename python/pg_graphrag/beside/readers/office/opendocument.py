@@ -220,7 +220,7 @@ def _properties(data: bytes | None) -> tuple[str | None, Facts]:
 
 
 def _styles(*roots: etree._Element | None) -> dict[str, str]:
-    """Return {style of a paragraph: what it is for}: "title", "code", or nothing."""
+    """Return {paragraph style: its purpose}: "title", "code", or nothing."""
     kinds: dict[str, str] = {}
     parents: dict[str, str] = {}
     for style in (style for root in roots if root is not None for style in root.iter(f"{_STYLE}style")):
@@ -263,7 +263,7 @@ class _Text:
         return " ".join(" ".join(self._inline(element)).split()) if len(element) else _one_line(element.text)
 
     def _blocks(self, parent: etree._Element) -> Iterator[tuple[str, str]]:
-        """Yield (kind, text) of blocks: code, of which neighbours are one, or other."""
+        """Yield (kind, text) of blocks: adjacent code paragraphs as one, others by themselves."""
         for element in parent:
             tag = element.tag
             if tag in _LEFT_OUT or not isinstance(tag, str):
@@ -293,7 +293,7 @@ class _Text:
         yield from self._attached(element)
 
     def _attached(self, element: etree._Element) -> Iterator[tuple[str, str]]:
-        """Yield what is anchored in a paragraph: text boxes, pictures, notes, comments."""
+        """Yield the objects anchored in a paragraph: text boxes, pictures, notes, comments."""
         for inner in element.iter(f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_TEXT}note-body", f"{_OFFICE}annotation"):
             if inner.tag == f"{_OFFICE}annotation":
                 yield "text", self.comment(inner)
@@ -349,7 +349,7 @@ class _Text:
         ]
 
     def _run(self, element: etree._Element) -> str:
-        """Return the text of a paragraph, without what is anchored in it."""
+        """Return the text of a paragraph, without anchored objects."""
         return "".join(self._inline(element))
 
     def _inline(self, element: etree._Element) -> Iterator[str]:
@@ -390,7 +390,7 @@ def _slide(page: etree._Element, text: _Text, number: int) -> str:
 
 
 def _rows(sheet: etree._Element, text: _Text, source: Source) -> Iterator[list[str]]:
-    """Yield the rows of a sheet as they are shown."""
+    """Yield the rows of a sheet as text."""
     size = 0
     for row in sheet.iter(_ROW):
         if _table_of(row) is not sheet:
@@ -416,7 +416,7 @@ def _rows(sheet: etree._Element, text: _Text, source: Source) -> Iterator[list[s
 
 
 def _beside_cells(sheet: etree._Element, text: _Text) -> Iterator[str]:
-    """Yield the notes at cells of a sheet, and what is drawn on it: charts, text boxes, descriptions of pictures."""
+    """Yield the notes at cells of a sheet, and its drawings: charts, text boxes, descriptions of pictures."""
     number = 1
     for row in sheet.iter(_ROW):
         if _table_of(row) is not sheet:

@@ -323,7 +323,7 @@ def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence
 
 
 def _accented(letter: str, accent: str) -> str:
-    """Return a letter with the accent that stands for itself before it."""
+    """Return a letter combined with the separate accent before it."""
     return normalize("NFC", _DOTLESS.get(letter, letter) + _ACCENTS[accent])
 
 
@@ -361,7 +361,7 @@ def _parted(segments: list[Segment]) -> tuple[list[Segment], Segment | None]:
 
 
 def _apart(text: str, segments: Sequence[Segment]) -> Segment:
-    """Return a text of a page that stands in no line of it, and is no heading and no running head."""
+    """Return text of a page that belongs to no line, heading or running head."""
     size, height = (
         (median(segment.size for segment in segments), median(segment.y0 for segment in segments))
         if segments
@@ -379,7 +379,7 @@ def _unspread(text: str) -> str:
 
 
 def _size(text_page: Any, index: int) -> float:
-    """Return the size of type of a character as it is drawn, in points."""
+    """Return the type size of a character as drawn, in points."""
     matrix = pdfium.raw.FS_MATRIX()
     size = float(pdfium.raw.FPDFText_GetFontSize(text_page, index))
     if pdfium.raw.FPDFText_GetMatrix(text_page, index, matrix):

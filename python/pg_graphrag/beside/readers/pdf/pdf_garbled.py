@@ -19,7 +19,7 @@ _FEW_VOWELS, _VOWELS_OF_WORDS = 0.27, 0.3
 
 
 def garbled_pages(pages: Sequence[Page]) -> list[int]:
-    """Return the numbers from 1 of pages whose text is none."""
+    """Return the numbers, from 1, of pages whose text is garbled."""
     texts = [" ".join(line.text for block in page for line in block.lines) for page in pages]
     # Of many pages that have a few words each.
     is_all = _lacks_vowels(" ".join(texts))

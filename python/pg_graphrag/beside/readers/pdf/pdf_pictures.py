@@ -75,7 +75,7 @@ def stamped_scans(pdf: pdfium.PdfDocument, pages: Sequence[Page]) -> Iterator[in
 
 
 def _is_scan(page: pdfium.PdfPage) -> bool:
-    """Whether a picture covers a page, and what is to be seen above it are but a few letters: its text was recognised before."""
+    """Whether a picture covers a page with only a few visible letters above it: its text was recognised earlier."""
     raw = pdfium.raw
     is_covered, letters = False, 0
     text_page = page.get_textpage()

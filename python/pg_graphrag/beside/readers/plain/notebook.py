@@ -76,7 +76,7 @@ def _cell(cell: dict[str, Any], language: str) -> Iterator[str]:
 
 
 def _output(output: dict[str, Any]) -> str:
-    """Return the text of an output; of a picture what stands for it."""
+    """Return the text of an output; for a picture its mark."""
     if output.get("output_type") in ("error", "pyerr"):
         return f"{output.get('ename', '')}: {output.get('evalue', '')}"
     data = output.get("data", output)

@@ -164,9 +164,9 @@ def data_of(url: str) -> bytes | None:
 
 
 def main_text(page: HtmlElement | None, marks: Marks | None = None) -> str:
-    """Return the main text of a page as Markdown; of a page that scripts alone fill, what it says without them.
+    """Return the main text of a page as Markdown; if scripts alone fill the page, its text for browsers without scripts.
 
-    `marks`: gives what stands for a picture; it is put behind the block that the picture stands in or behind.
+    `marks`: returns the mark of a picture, which is put behind the block that the picture stands in or follows.
     """
     if page is None:
         return ""

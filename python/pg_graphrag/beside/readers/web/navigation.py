@@ -73,7 +73,7 @@ _BESIDE_LINKS = 40
 
 
 def is_beside_text(link: HtmlElement) -> bool:
-    """Whether a link leads to its own place, to source code, past the navigation, or to what one may do with the page."""
+    """Whether a link leads to its own place, to source code, past the navigation, or to actions on the page."""
     text = _text(link)
     if text in _ANCHORS and link.get("href", "#").startswith("#"):
         return True
@@ -123,7 +123,7 @@ def take_out_loose(main: HtmlElement) -> None:
 
 
 def _has_labels_alone(block: HtmlElement) -> bool:
-    """Whether all words beside the links of a block say where these lead: Next:. The links are taken out of it."""
+    """Whether all words beside the links of a block are labels of links, such as "Next:". The links are removed from it."""
     for link in list(block.iter("a")):
         for child in list(link):
             link.remove(child)

@@ -27,7 +27,7 @@ _FORMULA_TEXT = re.compile(r"\s*(?:\$|\\[(\[a-zA-Z]|\{\\displaystyle)")
 
 
 def unread_of(main: HtmlElement | None) -> Counter[str]:
-    """Return {what in words: number} of what the main part of a page shows that is no text of it."""
+    """Return {description: number} of parts without text in the main part of a page."""
     unread: Counter[str] = Counter()
     if main is None:
         return unread

@@ -72,7 +72,7 @@ class Chat:
 
     `model`: ``CORPUS``, then ``:MODE`` or ``:bypass``, then ``:sources``; each but the corpus may be missing.
     `stop`: the text ends before the first of them.
-    `max_tokens`: of the answer, at most.
+    `max_tokens`: the limit of the answer.
     `schema`: the answer is JSON of this schema; {} is any object.
     `with_sources`: whether sources stand below the answer in any case.
     """
@@ -87,7 +87,9 @@ class Chat:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of an answer: its text, why it ended (stop, length), what it cites, its (tokens in, out), or that it is none."""
+    """The end of an answer: its text, why it ended (stop, length), its citations, its (tokens in, out), or whether it is a
+    refusal.
+    """
 
     text: str
     reason: str
@@ -107,7 +109,7 @@ async def models(service: Service, caller: Caller) -> list[str]:
 
 
 async def check_model(service: Service, caller: Caller, name: str) -> None:
-    """Refuse a model that there is not: 404."""
+    """Refuse an unknown model: 404."""
     corpus, mode, _ = _parts(name)
     try:
         await service.read(caller, corpus, lambda rag, connection: None)
@@ -197,7 +199,7 @@ def _outcome(
 
 
 class _Cut:
-    """Ends a text before a word of `stop`, or where it has more than so many tokens can be; `reason` says which."""
+    """Ends a text before a word of `stop`, or when it may have reached the limit of tokens; `reason` says which."""
 
     def __init__(self, stop: Sequence[str], max_tokens: int | None) -> None:
         self._stop = [word for word in stop if word]
@@ -225,7 +227,7 @@ class _Cut:
         return self._within(passed)
 
     def finish(self) -> str:
-        """Return what is left."""
+        """Return the text that is held back."""
         text, self._pending = self._pending, ""
         return "" if self.reason is not None else self._within(text)
 
@@ -334,7 +336,7 @@ def _is_task(last: Message, instructions: Sequence[str]) -> bool:
 
 
 def _latest(messages: Sequence[Message]) -> list[dict[str, str]]:
-    """Return the latest turns that are not too long together; what was cut begins with the user's."""
+    """Return the latest turns within the limit of length; after a cut they begin with the user's."""
     turns: list[dict[str, str]] = []
     left = MAX_HISTORY
     for message in reversed(messages):

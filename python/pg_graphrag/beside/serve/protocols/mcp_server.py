@@ -71,8 +71,8 @@ Who = Callable[[Context[Any, Any]], Caller]
 def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
     """Return the server.
 
-    `who`: who calls, by the context of a request.
-    `rights`: which of insert, curate and cypher there are tools for.
+    `who`: returns the caller, by the context of a request.
+    `rights`: which of insert, curate and cypher have tools.
     """
     server: MCPServer[Any] = MCPServer(
         "pg_graphrag", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING"
@@ -491,7 +491,9 @@ def _add_prompts(server: MCPServer[Any]) -> None:
 def _places_of(
     hits: Sequence[SearchResult],
 ) -> Callable[[GraphRAG, Connection], tuple[list[int | None], dict[int | None, str]]]:
-    """Return what reads where rows of the client's corpus begin in their documents, and of which type their pictures are."""
+    """Return a function that finds where rows of the client's corpus begin in their documents, and the types of their
+    pictures.
+    """
     passages = [(hit.document_id, hit.content) for hit in hits]
     pictures = [hit.explain.get("picture") for hit in hits]
     return lambda rag, connection: (

@@ -44,7 +44,7 @@ class _Asked(BaseModel):
     options: OllamaOptions | None = None
 
     def chat(self, messages: list[chat.Message]) -> chat.Chat:
-        """The request, as both fronts have it. There are no annotations here, so sources stand in the text."""
+        """The request, in the form that both protocols share. There are no annotations here, so sources stand in the text."""
         options = self.options or OllamaOptions()
         stop, limit = options.stop, options.num_predict
         return chat.Chat(

@@ -87,7 +87,7 @@ class Completion(BaseModel):
 
     @property
     def as_chat(self) -> chat.Chat:
-        """The request, as both fronts have it."""
+        """The request, in the form that both protocols share."""
         return chat.Chat(
             self.model,
             [chat.Message(message.role, message.text) for message in self.messages],

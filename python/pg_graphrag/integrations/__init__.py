@@ -23,8 +23,9 @@ def of_one_corpus(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def with_own(metadata: Mapping[str, Any], **own: Any) -> dict[str, Any]:
-    """Return the metadata of a document with what a search says of it; where the document has a name too, as graphrag_NAME,
-    and where it has that, too, as graphrag_graphrag_NAME."""
+    """Return a document's metadata with the fields of a search. If the document has a field of the same name, it is called
+    graphrag_NAME, and if it has that too, graphrag_graphrag_NAME.
+    """
     result = dict(metadata)
     for name, value in own.items():
         free = name

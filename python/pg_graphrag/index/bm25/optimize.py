@@ -120,7 +120,7 @@ class _Kind:
         self.tombstones: Ids = np.zeros(0, np.int64)
 
     def build(self) -> None:
-        """Write the tail into segments and merge what is to be merged."""
+        """Write the tail into segments, and merge segments that are due."""
         state = read_state(self.db, self.corpus_id, self.kind)
         last: _Batch | None = None
         for batch in self._batches(state):

@@ -78,7 +78,7 @@ def refresh(db: Database, corpus: Corpus, job: Job) -> bool:
 
 
 def refresh_named(db: Database, name: str | None) -> str:
-    """Serve graphrag.refresh_communities(); return what was done, as JSON."""
+    """Serve graphrag.refresh_communities(); return a summary as JSON."""
     corpus = find(db, name)
     _take_over_imports(db, corpus)
     hash_reports(db, corpus)

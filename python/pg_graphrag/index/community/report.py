@@ -14,7 +14,7 @@ from pg_graphrag.text.languages import detect
 
 
 class Community(NamedTuple):
-    """A community whose report is due; `version` is of its row."""
+    """A community whose report is due; `version` is its row's."""
 
     id: int
     level: int
@@ -129,7 +129,7 @@ SELECT c.parent_id, c.id, r.title, r.summary, r.content,
 
 
 def read_inputs(db: Database, communities: Sequence[Community], limit: int, children: bool) -> list[Input]:
-    """Return the inputs of communities, each with at most so many rows of a kind."""
+    """Return the inputs of communities, each with a limited number of rows of each kind."""
     inputs = {community.id: Input(*community) for community in communities}
     ids = list(inputs)
     for row in db.query(_ENTITIES, ["int8[]", "int4"], [ids, limit]):
@@ -186,7 +186,7 @@ class Report:
         return "\n\n".join(part for part in parts if part)
 
     def findings_json(self) -> str:
-        """The findings as they are stored."""
+        """The findings in their stored form."""
         return json.dumps([asdict(finding) for finding in self.findings], ensure_ascii=False)
 
 
@@ -196,7 +196,9 @@ def writes(options: Options) -> bool:
 
 
 def rating(source: Input) -> float:
-    """Return an importance of 0 to 10 that grows with the logarithm of how much is said: 1,000 relationships are 10."""
+    """Return an importance of 0 to 10 that grows with the logarithm of the number of statements: 1,000 relationships are
+    10.
+    """
     return round(min(10.0, math.log2(1 + source.relationship_count)), 1)
 
 
@@ -250,7 +252,7 @@ class _Statement:
 
 
 def _statements(rows: list[Pair]) -> list[_Statement]:
-    """Return the sentences of relationships, each once, in one language: that of most of their weight."""
+    """Return the sentences of relationships, each once, in one language: the one with most of their weight."""
     by_text: dict[str, list[Pair]] = {}
     for row in rows:
         if text := _plain(row.description):
@@ -264,9 +266,9 @@ def _statements(rows: list[Pair]) -> list[_Statement]:
 
 
 def _chosen(statements: list[_Statement]) -> list[_Statement]:
-    """Return the statements that a report has: each time the one with most members of which nothing is said yet.
+    """Return the statements of a report: each time the one with the most members that no chosen statement mentions.
 
-    Ties go to the stronger relationships. From MIN_SENTENCES on, only what says something of a new member.
+    Ties go to the stronger relationships. After MIN_SENTENCES, a statement must mention a new member.
     """
     chosen: list[_Statement] = []
     rest = list(statements)
@@ -282,7 +284,7 @@ def _chosen(statements: list[_Statement]) -> list[_Statement]:
 
 
 def _title_names(entities: list[Member], chosen: list[_Statement]) -> list[str]:
-    """Return the central entities of which the report says something; of "engine" and "Kestrel engine" the longer."""
+    """Return the central entities that the report mentions; of "engine" and "Kestrel engine" the longer."""
     covered = {end for statement in chosen for end in statement.ends}
     names: list[str] = []
     for row in entities[:CENTRAL]:

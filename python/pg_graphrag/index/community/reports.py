@@ -93,9 +93,9 @@ def hash_reports(db: Database, corpus: Corpus) -> bool:
 
 
 def drop_outdated(db: Database, corpus: Corpus) -> int:
-    """Delete the reports that would be written otherwise now, and let them be written anew; return how many.
+    """Delete the reports that would be different now, and queue them again; return how many.
 
-    What stays was made of nothing but what is there now. The corpus is locked.
+    Reports that stay were made of existing items alone. The corpus is locked.
     """
     outdated_ids: list[int] = []
     # From below: the reports of a level are input of the level above.

@@ -56,7 +56,7 @@ class Data:
 
 
 def input_hash(options: Options, source: Input, count: Count) -> str:
-    """Return the hash of a report's prompt and of what its references stand for."""
+    """Return the hash of a report's prompt and of the items that its references stand for."""
     data = gather(source, INPUT_TOKENS, count)
     numbers = (data.entities, data.relationships, data.chunks)
     return digest("model", render(options.prompts, "report", data=data.text), *(json.dumps(ids) for ids in numbers))
@@ -65,7 +65,7 @@ def input_hash(options: Options, source: Input, count: Count) -> str:
 def write(options: Options, source: Input, count: Count) -> Writing:
     """Ask for a report.
 
-    Raises ItemFault, ProviderFault, BudgetReached: as the gateway has it.
+    Raises ItemFault, ProviderFault, BudgetReached: as in the gateway.
     """
     model = options.llm.of("report")[1]
     tokens, fault = INPUT_TOKENS, None
@@ -83,10 +83,10 @@ def write(options: Options, source: Input, count: Count) -> Writing:
 
 
 def gather(source: Input, tokens: int, count: Count) -> Data:
-    """Return the data of a community within so many tokens.
+    """Return the data of a community within a limit of tokens.
 
-    Where not all fits, reports replace sub-communities, the largest first, until the rest fits; relationships between
-    sub-communities stay. What still does not fit is left out, the least important first.
+    If not all fits, reports replace sub-communities, the largest first, until the rest fits; relationships between
+    sub-communities stay. If it still does not fit, the least important data are left out.
     """
     summarized: list[Child] = []
     group_of: dict[int, int] = {}

@@ -80,7 +80,7 @@ def words(key: str) -> list[str]:
 
 
 def latin(key: str) -> str:
-    """Write a key in plain Latin letters: marks dropped; Cyrillic, Greek and kana as they sound; others as they are."""
+    """Write a key in plain Latin letters: without diacritics; Cyrillic, Greek and kana by their sound; others unchanged."""
     if key.isascii() and "<" not in key:
         return key
     parts = []

@@ -127,7 +127,7 @@ def _count_tokens(db: Database, storage: Storage, what: str, ids: list[int]) -> 
 
 
 def recount_degrees(db: Database, ids: list[int]) -> None:
-    """Count the relationships of entities anew."""
+    """Count the relationships of entities again."""
     db.query_rows(
         "UPDATE graphrag.entities e SET degree ="
         " (SELECT pg_catalog.count(*) FROM graphrag.relationships r WHERE r.low_id = e.id)"

@@ -21,8 +21,9 @@ ResolvedAliases = dict[str, tuple[str, bool]]
 
 @dataclass
 class Changes:
-    """What curations changed: `moved_keys`, whose mentions may belong to another entity now; `changed_keys` and
-    `changed_pairs`, of which people state something else now; the resolved aliases before and after."""
+    """The changes of curations: `moved_keys`, whose mentions may now belong to another entity; `changed_keys` and
+    `changed_pairs`, of which people now state something else; the resolved aliases before and after.
+    """
 
     old_aliases: ResolvedAliases
     new_aliases: ResolvedAliases

@@ -113,7 +113,9 @@ def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> It
 
 
 def _names_of_rows(db: Database, corpus_id: int) -> Iterator[tuple[tuple[int, int], int, float, str]]:
-    """Yield (pair, the row's entity in it, score, reason) of what documents mention by names, aliases and codes of rows."""
+    """Yield (pair, the row's entity in it, score, reason) of entities that documents mention by names, aliases and codes of
+    rows.
+    """
     for row in db.query(_NAMES_OF_ROWS, ["int4"], [corpus_id]):
         keys = ", ".join(row["keys"][:MAX_KEYS]) + (", …" if len(row["keys"]) > MAX_KEYS else "")
         reason = f"row: ambiguous, a name, alias or code of {len(row['rows'])} rows: {keys}"
@@ -136,9 +138,9 @@ def _near_names(
     numbers_of: dict[int, tuple[str, ...]],
     pairs: Iterable[tuple[int, int]],
 ) -> dict[tuple[int, int], float]:
-    """Return the cosines, where at least NEAR, of pairs of names with the same numbers, and of `pairs`.
+    """Return the cosines, if at least NEAR, of pairs of names with the same numbers, and of `pairs`.
 
-    Of names in languages that the embedding model knows. "Pump 1" and "Pump 2" are near, as all of a series are to each other.
+    Only of names in languages that the embedding model knows. "Pump 1" and "Pump 2" are near, as all names of a series are.
     """
     if corpus.space is None:
         return {}

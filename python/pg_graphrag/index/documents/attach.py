@@ -65,10 +65,10 @@ def take_replicated(db: Database, corpus: Corpus) -> None:
 
 
 def backfill(db: Database, corpus: Corpus, job: Job) -> bool:
-    """Do one step of a job of kind ``attach``: of the `BackfillPass` in its payload, or of what replication brought.
+    """Do one step of a job of kind ``attach``: of the `BackfillPass` in its payload, or of rows that replication brought.
 
-    Returns True when the job is done, False when there are more steps. The caller commits. No worker takes the job of a table
-      that workers may not read; a locked table gets a job for later.
+    Returns True when the job is done, False when there are more steps. The caller commits. No worker takes the job of a
+    table that workers may not read; a locked table gets a job for later.
     """
     payload = job.payload
     if payload.get("replicated"):

@@ -57,7 +57,7 @@ UPDATE graphrag.documents d
 def import_documents(db: Database, corpus: str | None, documents: str | None) -> str:
     """Serve graphrag.import_documents(); all entries are checked before any is written.
 
-    Raises GraphRAGError: 22023 with the place of what is wrong; 42704 for an unknown corpus.
+    Raises GraphRAGError: 22023 with the place of the error; 42704 for an unknown corpus.
     """
     target = find(db, corpus)
     entries = _read_documents(documents)
@@ -102,7 +102,7 @@ class ImportedDocument:
             previous_end = max(previous_end, end)
 
     def has_prose(self, draft: DocumentDraft) -> bool:
-        """Whether concepts are found besides: none are."""
+        """Whether concepts are searched as well: no."""
         return False
 
     def add_to(self, draft: DocumentDraft, count: Callable[[str], int], read: object) -> None:
@@ -124,7 +124,7 @@ def imported_of(db: Database, documents: Sequence[DueDocument]) -> dict[int, Imp
 
 
 def _extraction(chunk: dict[str, Any]) -> Extraction:
-    """Return a chunk's mentions, cleaned as a model's mentions are; weights stay as they are."""
+    """Return a chunk's mentions, cleaned like a model's mentions; weights stay unchanged."""
     extraction = Extraction()
     for entity in chunk.get("entities") or ():
         extraction.add_entity(entity["name"], entity.get("type") or "", entity.get("description") or "")

@@ -109,7 +109,9 @@ _Described = tuple[int, str | None, str | None]
 
 
 def _write(db: Database, described: Sequence[_Described]) -> bool:
-    """Write descriptions, as far as nobody has locked the documents; the triggers have these indexed anew. Whether all are."""
+    """Write descriptions of documents that nobody has locked; triggers queue these documents again. Return whether all are
+    written.
+    """
     ids, *words = (list(column) for column in zip(*described, strict=True))
     documents = [row["id"] for row in db.query(_LOCK, ["int8[]"], [ids])]
     db.query(_WRITE, ["int8[]", "text[]", "text[]", "int8[]"], [ids, *words, documents])

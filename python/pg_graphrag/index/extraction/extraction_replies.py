@@ -30,12 +30,12 @@ def has_rows(text: str) -> bool:
 
 
 def read_rows(text: str) -> tuple[Extraction, str | None]:
-    """Return the extraction of the rows, and what is wrong with them, None if nothing is.
+    """Return the extraction of the rows, and their fault, None if there is none.
 
-    Entities: ``entity, name, type, description``. Relationships: ``relation, source, target`` and ``keywords,
-    description`` (LightRAG), ``description, keywords, strength`` (LightRAG before 1.4) or ``description, strength``
-    (GraphRAG). Claims, without a first word: ``subject, object, type, status, start, end, description, source``.
-    Only the end marker shows that the answer is complete.
+    Entities: ``entity, name, type, description``. Relationships: ``relation, source, target`` and ``keywords, description``
+    (LightRAG), ``description, keywords, strength`` (LightRAG before 1.4) or ``description, strength`` (GraphRAG). Claims,
+    without a first word: ``subject, object, type, status, start, end, description, source``. Only the end marker shows that
+    the answer is complete.
     """
     extraction = Extraction()
     marker = _COMPLETE.search(text)
@@ -177,10 +177,10 @@ def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
     """Return the extraction of an answer.
 
     `text`: JSON (see `pg_graphrag.text.prompts` "extract"), alone or within prose or a code fence, or delimited rows.
-    `cut_off`: whether the endpoint says that the answer ends too early.
+    `cut_off`: whether the endpoint says that the answer ended too early.
     `may_be_nothing`: whether prose counts as "nothing": the answer to "what was missed?".
 
-    Raises ItemFault when a part is missing, unreadable or of a wrong type.
+    Raises ItemFault when a part is missing, unreadable or has a wrong type.
     """
     extraction, wrong = _read_extraction(text)
     if len(extraction) > MAX_ITEMS:
@@ -198,7 +198,7 @@ def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
 
 
 def salvage(text: str) -> Extraction | None:
-    """Return the readable parts of an answer that `parse` refuses, marked as repaired; None when there are none."""
+    """Return the readable parts of an answer that `parse` refuses, marked as repaired; None if there are none."""
     extraction, _ = _read_extraction(text)
     extraction.repaired = True
     return extraction if 0 < len(extraction) <= MAX_ITEMS else None
@@ -210,7 +210,7 @@ _NO_LISTS = "it holds no list of entities or relationships"
 
 
 def _read_extraction(text: str) -> tuple[Extraction, str | None]:
-    """Return (the usable extraction, what is wrong; None when the answer is complete)."""
+    """Return (the usable extraction, its fault; None when the answer is complete)."""
     body = without_reasoning(text)
     values, torn = _values(body)
     if block := _FIRST_BLOCK.match(body):
@@ -272,7 +272,7 @@ def _values(text: str) -> tuple[list[Any], bool]:
 
 
 def _has_kinds_of(values: list[Any], draft: list[Any]) -> bool:
-    """Whether values have a list of each kind of which a draft says something: they may take its place."""
+    """Whether values have a list of each kind that a draft has items of, so that they may replace the draft."""
     kinds = {kind for value in values for kind, _ in _lists(value)}
     return kinds >= {kind for value in draft for kind, items in _lists(value) if items}
 
@@ -294,14 +294,14 @@ def _folded(name: Any) -> str:
 
 
 def _kind(name: Any) -> str | None:
-    """Return what a list is of, by its key."""
+    """Return the kind of items in a list, by its key."""
     return _KINDS.get(_folded(name)) or _KINDS.get(_LIST_WORDS.sub("", _folded(name)))
 
 
 def _lists(value: Any, depth: int = 0, bare: bool = True) -> Iterator[tuple[str, Any]]:
     """Yield (entities | relationships | claims, the list) of a value and of wrappers around it.
 
-    `bare`: whether what is in lists of other names, or of none, may be entities.
+    `bare`: whether items of lists with other names, or none, may be entities.
     """
     if depth > _MAX_WRAPPERS:
         return
@@ -350,7 +350,7 @@ def _of_types(lists: dict[str, list[Any]]) -> Iterator[Any]:
 
 
 def _names_by_id(lists: Iterable[Any]) -> dict[str, str]:
-    """Return {id: name} of entities whose id stands for them in relationships."""
+    """Return {id: name} of entities that relationships refer to by id."""
     names: dict[str, str] = {}
     for items in lists:
         for item in items if isinstance(items, list) else ():

@@ -89,9 +89,10 @@ _PARTICLES = frozenset("のとやをにがはへで的之和与與及・ー")
 
 
 class SourceText:
-    """What a model read: a chunk, the title of its document and the heading of its section.
+    """The text that a model read: a chunk, the title of its document and the heading of its section.
 
-    `elsewhere`: the other chunks of the document, which have the full names of what this one calls by the last name.
+    `elsewhere`: the other chunks of the document, which may have the full name of a person whom this chunk calls by the
+    last name.
     """
 
     def __init__(self, *texts: str | None, language: str = "en") -> None:
@@ -214,7 +215,7 @@ class SourceText:
             yield match[1] or match[2]
 
     def _is_compound(self, part: str, rest: str) -> bool:
-        """Whether two parts of a word are words, as far as a lexicon tells: not what is cut in the midst."""
+        """Whether both parts of a word are words, according to a lexicon, so that the word was not cut in the middle."""
         if self._known_language not in _ENDS:
             return len(rest) >= _BEGINNING
         bare = [rest, *(rest.removeprefix(link).removesuffix(link) for link in ("s", "n", "en", "es"))]
@@ -232,7 +233,7 @@ class SourceText:
         return frozenset(_fold(word) for word in _SMALL.findall(self._text))
 
     def _is_common(self, word: str) -> bool:
-        """Whether a word names nothing, and only says of what kind a name is: meeting, Gespräch."""
+        """Whether a word names nothing by itself, and only says the kind of thing: meeting, Gespräch."""
         if _is_unspaced(word):
             return word in CJK_GENERIC
         try:
@@ -345,10 +346,10 @@ NOT_IN_TEXT, SAYS_OTHERWISE = "not in the text", "says what the text does not"
 
 
 def ground(extraction: Extraction, source: SourceText, mode: str) -> None:
-    """Hold an extraction against its text: what is not in it goes to `unfit`, and out of the graph where the mode is strict.
+    """Check an extraction against its text: items that are not in it go to `unfit`, and in strict mode leave the graph.
 
-    So does a relationship whose end is not. Descriptions and claims with numbers or names that the text does not have are
-    marked, and stay.
+    So does a relationship with such an end. Descriptions and claims with numbers or names that the text lacks are marked,
+    and stay.
     """
     if mode == "off":
         return

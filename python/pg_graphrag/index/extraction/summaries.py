@@ -42,9 +42,9 @@ _FENCE = re.compile(r"```\w*\n")
 
 
 def summary(options: Options, subject: str, fragments: Sequence[tuple[str, int]]) -> Summarizing:
-    """Ask for a description that sums up all `fragments`, (text, tokens).
+    """Ask for a description that summarises all `fragments`, (text, tokens).
 
-    Raises ItemFault, ProviderFault, BudgetReached: as the gateway has it.
+    Raises ItemFault, ProviderFault, BudgetReached: as in the gateway.
     """
     parts = _groups(list(fragments))
     if len(parts) == 1:

@@ -32,11 +32,10 @@ def add_concepts_beside(
     partial: Set[int],
     read: WindowNames,
 ) -> None:
-    """Note the concepts of chunks of one document, and give those with a fault, by their ordinals, the graph that NLP finds.
+    """Record the concepts of chunks of one document, and give faulty chunks, by ordinals, the graph that NLP finds.
 
-    Those of the ordinals `partial`, of which the model's reply has a part, have both: what it says, and what NLP finds besides.
-
-    Nothing is found where no library for a language is installed.
+    Chunks of the ordinals `partial`, for which the model's reply has a part, get both. Nothing is found if the library for
+    a language is missing.
     """
     proses = (prose(draft.text(draft.own_start, draft.end)) for draft in chunk_drafts)
     counted = {draft.ordinal for draft in chunk_drafts} - faults.keys() - partial

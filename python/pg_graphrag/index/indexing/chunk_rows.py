@@ -245,7 +245,7 @@ def _stretches(text: str) -> Iterator[str]:
 def insert_windows(
     db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
 ) -> list[Item]:
-    """Write the windows of new chunks; return the items to embed, which are none of long documents."""
+    """Write the windows of new chunks; return the items to embed, which are none for long documents."""
     rows = [
         (draft.id, chunk_id, ordinal, start, end)
         for draft, ids in zip(drafts, chunk_ids, strict=True)

@@ -56,18 +56,18 @@ _WITH_ENGLISH = {"de", "en", "ja", "zh"}
 
 
 def entity_keys(candidates: Mapping[str, Usage], window_count: int) -> set[str]:
-    """Return the keys of the candidates of a document of so many windows that are entities (text/naming/gate.py)."""
+    """Return the keys of the candidates that are entities, in a document of so many windows (text/naming/gate.py)."""
     return {entity_key for entity_key, usage in candidates.items() if gate.is_entity(usage, window_count)}
 
 
 def candidates_of(
     usages: Mapping[str, Usage], concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str]
 ) -> dict[str, Usage]:
-    """Return what may be an entity: what the tagger calls a name, and what analysers find often enough for its form.
+    """Return candidates for entities: names by the tagger, and concepts that analysers find often enough for their form.
 
-    Of the latter no piece of a name, and no common word that the document has in small letters as often.
+    Concepts must be no piece of a name, and no common word that the document writes in small letters as often.
 
-    `usages`: {key: how the document has it}
+    `usages`: {key: how the document uses it}
     `concepts_by_chunk`, `proses`: as for `usages_of`.
     """
     found = {entity_key for entity_key, usage in usages.items() if not usage.called and usage.is_enough}
@@ -93,10 +93,10 @@ def usages_of(
     *,
     is_read: bool,
 ) -> dict[str, Usage]:
-    """Return how the chunks of a document have concepts, by the keys of their full names.
+    """Return how the chunks of a document use concepts, by the keys of their full names.
 
-    A phrase needs two mentions in a document that is not short. Of ten chunks and more a weak concept needs one mention more, of
-    a hundred two, and so on.
+    A phrase needs two mentions in a document that is not short. A weak concept needs one mention more in a document of ten
+    chunks and more, two more from a hundred, and so on.
     """
     more = int(log10(len(proses))) if proses else 0
     of_phrase = 1 if window_count <= SHORT else REPEATED
@@ -185,7 +185,7 @@ def is_phrase(concept: Concept) -> bool:
 
 
 def is_headline(title: str) -> bool:
-    """Whether a title in Han or kana is a sentence as of newspapers: 补税、删帖、下九流，契约精神在哪里？"""
+    """Whether a title in Han or kana is a sentence, as in newspapers: 补税、删帖、下九流，契约精神在哪里？"""
     return _HEADLINE.search(title) is not None
 
 
@@ -252,10 +252,10 @@ def _words_beside(title: str, concepts: Iterable[Concept]) -> list[str]:
 
 
 def is_said(title: str, proses: Sequence[str], *, as_written: bool = False) -> bool:
-    """Whether the prose has a title elsewhere than in a heading, in any form of its characters.
+    """Whether the prose contains a title outside of headings, in any form of its characters.
 
-    The text may leave out what the title has in brackets. `as_written` asks for the title's own capitals: who is told to enable
-    the compose key is told nothing of "Enable the compose key".
+    The text may leave out the title's parts in brackets. `as_written` requires the title's own capitals: an instruction to
+    enable the compose key does not mention "Enable the compose key".
     """
     # Forms of Han need a library that only texts in Japanese and Chinese bring.
     in_one_form = unified_text if _HAN.search(title) else str if as_written else str.casefold

@@ -53,7 +53,7 @@ _QUOTING = ("low_level_keywords", "high_level_keywords", "entities")
 
 
 def _first_of(text: str, cut_off: bool, cut: str, none: str, read: Callable[[dict[str, Any]], T | None]) -> T:
-    """Return what `read` makes of the first object of which it makes something; `cut` and `none` are of the fault's sentence."""
+    """Return the first result of `read` over the objects of a reply; `cut` and `none` are for the fault's sentence."""
     for reply in objects(without_reasoning(text)):
         if (value := read(reply)) is not None:
             return value
@@ -63,7 +63,7 @@ def _first_of(text: str, cut_off: bool, cut: str, none: str, read: Callable[[dic
 def keywords(text: str, cut_off: bool, prompt: str = "", question: str = "") -> dict[str, Any]:
     """Return {low_level_keywords, high_level_keywords, entities, answer_types: lists of str, question: str or None}.
 
-    Words of the `prompt` that are none of the `question`'s are no keywords: what repeats its template says nothing.
+    Words of the `prompt` that are not in the `question` are no keywords: a model that repeats the template says nothing.
     """
 
     def read(reply: dict[str, Any]) -> dict[str, Any] | None:
@@ -155,9 +155,10 @@ def _score(value: Any, most: int) -> int | None:
 
 
 def step(text: str, cut_off: bool) -> dict[str, Any]:
-    """Return {answer: str, score: int in 0 … 100, follow_ups: [{question, score}]} of a step of DRIFT; GraphRAG's names too.
+    """Return {answer: str, score: int in 0 … 100, follow_ups: [{question, score}]} of a DRIFT step; accepts GraphRAG's
+    names too.
 
-    A follow-up without a score of its own has that of the answer.
+    A follow-up without a score gets the answer's.
     """
 
     def read(reply: dict[str, Any]) -> dict[str, Any] | None:
@@ -182,9 +183,9 @@ def _follow_up(item: Any, score: int) -> dict[str, Any] | None:
 
 
 def refined(text: str, cut_off: bool, concepts: Sequence[str]) -> dict[str, Any]:
-    """Return {queries: [{question, concepts: list of str}], expanded: str} of a question taken apart.
+    """Return {queries: [{question, concepts: list of str}], expanded: str} of a decomposed question.
 
-    A query may also be a string. Only what stands in `concepts` is one, as it is spelled there.
+    A query may also be a string. Only strings in `concepts` count as concepts, in their spelling.
     """
     spelled = {concept.casefold(): concept for concept in concepts}
 
@@ -273,7 +274,7 @@ def rating(text: str, cut_off: bool) -> int:
 
 
 def _repeated_block(uncited: list[str]) -> int:
-    """Return of how many sentences, without citations, the last ones are a copy too many; 0 where they are none."""
+    """Return how many sentences at the end, without citations, are a repetition; 0 if there is none."""
     copies = MAX_COPIES + 1
     for size in range(1, _MAX_BLOCK + 1):
         block = uncited[-size:]
@@ -283,10 +284,10 @@ def _repeated_block(uncited: list[str]) -> int:
 
 
 def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
-    """Return {text, cut_off} of an answer in prose; raise `Repetition` for one that says a sentence again and again.
+    """Return {text, cut_off} of an answer in prose; raise `Repetition` if it repeats a sentence again and again.
 
-    None is reasoning alone, what has the marks of the prompt's data in it, or of which more than a part is the `prompt`'s.
-    Longer repetitions were found when it came.
+    It is no answer if it is reasoning alone, contains the prompt's data marks, or mostly repeats the `prompt`. Longer
+    repetitions were detected while it came.
     """
     body = without_reasoning(text, is_prose=True)
     if not body.strip():
@@ -321,7 +322,7 @@ def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
 
 
 def structured(text: str, cut_off: bool, not_found: str) -> dict[str, Any]:
-    """Return {text, cut_off, sources: numbers} of an answer in JSON; of one that there is none the sentence that says so."""
+    """Return {text, cut_off, sources: numbers} of an answer in JSON; the fixed sentence for an answer that there is none."""
 
     def read(reply: dict[str, Any]) -> dict[str, Any] | None:
         sources, value = reply.get("sources"), reply.get("answer")

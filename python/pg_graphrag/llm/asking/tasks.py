@@ -187,9 +187,9 @@ def _chat(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 
 def _limited(request: ChatRequest, task: str, arguments: dict[str, Any]) -> ChatRequest:
-    """Return a request whose reply is kept for the same task, asker (of a chat), limit and schema alone.
+    """Return a request whose reply is cached for the same task, asker (of a chat), limit and schema alone.
 
-    The task: askers choose messages, and must not learn, or write, what another task was told for the same.
+    The task is part of the key because askers choose messages, and must neither learn nor write replies to other tasks.
     """
     names = ("asker", "max_tokens", "schema")
     own = {"task": task} | {name: arguments[name] for name in names if arguments.get(name) is not None}
@@ -444,8 +444,8 @@ def _texts(arguments: dict[str, Any], name: str) -> list[str]:
 def history(turns: Any) -> tuple[dict[str, str], ...]:
     """Check a conversation so far: [{role: user or assistant, content}]; None is none.
 
-    Raises GraphRAGError: 22023 naming the turn, or for more of them than `bounds` lets through. Other roles are refused: a
-      caller has no say in the instructions.
+    Raises GraphRAGError: 22023 naming the turn, or if there are more than `bounds` allows. Other roles are refused: callers
+      cannot change the instructions.
     """
     hint = 'Give [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}].'
     if turns is None:

@@ -65,7 +65,7 @@ class UnigramTokenizer:
         return self._tokens("".join(_SPACE + word for word in self.normalized(text).split()), max_tokens)[0]
 
     def encode_with_spans(self, text: str, max_tokens: int) -> tuple[list[int], list[Span]]:
-        """Return the first `max_tokens` token ids of a text, and the characters of it that each stands for."""
+        """Return the first `max_tokens` token ids of a text, and the characters that each stands for."""
         characters, spans = self._characters_with_spans(text)
         ids, ends = self._tokens("".join(characters), max_tokens)
         places = [0, *ends]

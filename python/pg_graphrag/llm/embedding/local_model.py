@@ -97,7 +97,7 @@ class LocalModel(ABC):
         """Return the ids as `tokens` does, and the characters of the text that each stands for: ascending, some empty."""
 
     def finish(self, vectors: Vectors) -> Vectors:
-        """Return (n, dimensions) vectors of the encoder as they are compared."""
+        """Return (n, dimensions) vectors of the encoder in the form in which they are compared."""
         return vectors
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -113,10 +113,10 @@ class LocalModel(ABC):
             yield indices, vectors
 
     def tag_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors, list[Reading]]]:
-        """Yield (indices into `texts`, their vectors, what is read in each), the vectors as `embed_batches` gives them.
+        """Yield (indices into `texts`, their vectors, the names read in each), the vectors as `embed_batches` gives them.
 
-        By numpy the vectors are as it gives them of each text by itself. Places are those of the texts as given. Behind
-        `max_tokens` nothing is read.
+        With numpy, the vectors equal those of each text by itself. Places refer to the given texts. Text after `max_tokens`
+        is not read.
         """
         from pg_graphrag.llm.embedding.name_tagger import name_tagger
 

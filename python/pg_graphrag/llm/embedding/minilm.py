@@ -102,7 +102,7 @@ class WordPieces:
         return [*ids[: self._max_tokens - 1], self._special[_END]]
 
     def encode_with_spans(self, text: str) -> tuple[list[int], list[Span]]:
-        """Return the token ids of a text, and the places of the words that they are of; all empty where it is very long."""
+        """Return the token ids of a text, and the places of their words; all empty for a very long text."""
         words, places = self._words(text), self._spans(text)
         spans = [(0, 0)]
         if len(words) == len(places):
@@ -112,7 +112,7 @@ class WordPieces:
         return ids, _filled(spans, len(ids), len(text))
 
     def _ids(self, word: str) -> list[int]:
-        """Return the ids of a word's pieces; that of an unknown word where it has a part that is none."""
+        """Return the ids of a word's pieces; the unknown word's id if a part of it is no piece."""
         if word in self._special:
             return [self._special[word]]
         unknown = [self._special[_UNKNOWN]]
@@ -169,7 +169,7 @@ class LibraryPieces:
         return ids
 
     def encode_with_spans(self, text: str) -> tuple[list[int], list[Span]]:
-        """Return the token ids of a text, and the places of the words that they are of; all empty where it is very long."""
+        """Return the token ids of a text, and the places of their words; all empty for a very long text."""
         head = self._head(text)
         encoding = self._tokenizer.encode(head)
         words = encoding.word_ids[1:-1] if head == text else []

@@ -200,7 +200,7 @@ class UnitInputs(NamedTuple):
 
 
 def unit_inputs(text: str, spans: Sequence[Span]) -> UnitInputs:
-    """Return the units of a text, and what is known of them beside the states of their tokens."""
+    """Return the units of a text, and their features besides the states of their tokens."""
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
     # The last token stands for the end of the text.
     seen = ends[-2] if len(ends) > 1 else 0
@@ -358,7 +358,7 @@ def _is_of_names(text: str, line: int, newline: int, start: int) -> bool:
 
 
 def _are_items(text: str, line: int, following: int) -> bool:
-    """Whether two lines, of which one follows the other, begin with the same kind of mark."""
+    """Whether two adjacent lines begin with the same kind of list mark."""
     marks = _LIKE_ITEM.match(text, line), _LIKE_ITEM.match(text, following)
     return marks[0] is not None and marks[1] is not None and marks[0].lastgroup == marks[1].lastgroup
 
@@ -431,7 +431,7 @@ def _mapped(model: str) -> Path:
 
 
 def _read(model: str) -> dict[str, NDArray[Any]]:
-    """Return the weights as they are shipped; errors as `name_tagger`."""
+    """Return the weights as shipped; errors as `name_tagger`."""
     path = Path(__file__).with_name(f"names-{model}.npz")
     try:
         content = path.read_bytes()

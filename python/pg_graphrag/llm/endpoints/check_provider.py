@@ -63,7 +63,7 @@ _TEXTS = ("The Kestrel engine burns methane.", "Bread is made of flour, water an
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """A model and what it is for: chat, embedding, rerank, or nothing yet ("": the endpoint's models are asked for)."""
+    """A model and its use: chat, embedding, rerank, or "" (the endpoint is asked for its models)."""
 
     provider: str
     model: str
@@ -282,7 +282,7 @@ class _Trial:
         yield Finding("rerank", fitting > other, fitting - other, detail, None if fitting > other else _NO_RERANKER)
 
     def _complete(self, prompt: str, limit: int, seconds: float = SECONDS, form: str = "none") -> wire.Completion:
-        """Return the answer to a prompt that nobody has asked before, so that no cache has it."""
+        """Return the answer to a prompt that nobody has asked before, so that no cache can have it."""
         messages = ({"role": "user", "content": f"Request {random.randrange(10**6)}. {prompt}"},)
         schema = None if form == "none" else _SCHEMA
         request = ChatRequest(CHECK, messages, lambda text, _: text, schema, cacheable=False, max_tokens=limit)
@@ -290,7 +290,7 @@ class _Trial:
         return completion
 
     def _json_of(self, prompt: str, form: str) -> Any:
-        """Return the JSON that is the reply to a prompt in a form; None where it is none."""
+        """Return the JSON of the reply to a prompt in a form; None if it is none."""
         forget_refusals(load(self._db, self._use.provider), self._use.model)
         try:
             return json.loads(self._complete(prompt, OUTPUT_TOKENS, form=form).text)

@@ -80,7 +80,7 @@ def _packed(items: Sequence[Any], count: int, dimensions: int | None) -> Any:
 
 
 def _any_form(provider: Provider, model: str, items: Sequence[Any], text_count: int, dimensions: int | None) -> Any:
-    """Return the vectors of an answer in whatever form; raises as `embed`, and what is not of its form raises."""
+    """Return the vectors of an answer in any known form; raises as `embed`, or as its parser if it has none of these forms."""
     rows: list[Any] = [None] * text_count
     for place, item in enumerate(items[:text_count]):
         index = place if item.get("index") is None else int(item["index"])

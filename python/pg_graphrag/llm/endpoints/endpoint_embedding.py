@@ -65,13 +65,13 @@ def batches(texts: Sequence[str], most: int = BATCH_TEXTS) -> list[list[str]]:
 
 
 def embedding(model: Embedding, texts: Sequence[str], *, is_waited_for: bool = False) -> Embedded:
-    """Ask for the vectors of texts; return for each its vector, (dimensions,) float32, or the `ItemFault` it has.
+    """Ask for the vectors of texts; return for each its vector, (dimensions,) float32, or its `ItemFault`.
 
     A refused request is halved until the text at fault is found, so that one text holds up no other. The fault is
-    `Unembeddable` where the endpoint has vectors of other texts. So is that of a text over which the endpoint itself stumbles
-    or hangs. `is_waited_for`: whoever waits for all of them learns of the first time-out.
+    `Unembeddable` if the endpoint has vectors of other texts. The same holds for a text on which the endpoint itself fails
+    or hangs. `is_waited_for`: a caller waits for all of them and gets the first time-out.
 
-    Raises ProviderFault, BudgetReached: as the gateway has it; no text is to blame.
+    Raises ProviderFault, BudgetReached: as in the gateway; no text is at fault.
     """
     vectors = yield from _embedding(model, texts, is_waited_for)
     is_at_fault = [isinstance(vector, ItemFault) for vector in vectors]

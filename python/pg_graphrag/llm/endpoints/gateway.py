@@ -67,9 +67,9 @@ ROLE_SECONDS = {"keywords": 10.0, "relevance": 10.0}
 
 @dataclass(eq=False)
 class Sending:
-    """A request on its way, and the tasks that wait for it (the same prompt is sent once).
+    """A request on its way, and the tasks that wait for it (equal prompts are sent once).
 
-    `text` is what was handed out of its reply, `open_stream` the places of one that is handed out in pieces.
+    `text` is the part of its reply that was handed out, `open_stream` the places of a reply that is streamed.
     """
 
     request: Request
@@ -118,14 +118,14 @@ class Endpoint:
 class Gateway:
     """The way to models for one corpus.
 
-    `worker`: under a top-level CALL: transactions are committed, and a fault that may pass is left to the queue's back-off.
-      Otherwise someone waits: such a fault is tried again, and nothing is committed.
-    `writes`: whether calls and answers may be written down.
-    `caller`: who asks, where someone does; None: a worker, or the package itself.
-    `patience`: where someone waits: the longest wait, in seconds, before a request is tried again.
-    `retries`: how many times that may be, over all requests; None: as often as each allows.
-    `deadline`: when the caller no longer waits, by time.monotonic(): then requests end with `DeadlineReached`.
-    `first_token`: the same for requests that have not been answered at all by then.
+    `worker`: under a top-level CALL: transactions are committed, and a temporary fault is left to the queue's back-off.
+      Otherwise a caller waits: such a fault is retried, and nothing is committed.
+    `writes`: whether calls and answers may be recorded.
+    `caller`: who asks; None: a worker, or the package itself.
+    `patience`: for a waiting caller: the longest wait, in seconds, before a request is retried.
+    `retries`: how many retries there may be over all requests; None: as many as each allows.
+    `deadline`: when the caller stops waiting, by time.monotonic(): then requests end with `DeadlineReached`.
+    `first_token`: the same for requests that have no part of an answer by then.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class Gateway:
 
     @property
     def is_late_to_begin(self) -> bool:
-        """Whether the caller no longer waits for what has not begun."""
+        """Whether the caller no longer waits for requests that have not begun."""
         return self.is_late or (self._first_token is not None and time.monotonic() >= self._first_token)
 
     def fault_of(self, fault: GraphRAGError) -> GraphRAGError:
@@ -280,7 +280,7 @@ class Gateway:
         return wait if wait <= self._patience else None
 
     def may_retry(self, wait: float) -> bool:
-        """Whether a request may be sent again after so many seconds; takes one of the retries that are left."""
+        """Whether a request may be sent again after so many seconds; uses up one of the remaining retries."""
         if self._deadline is not None and time.monotonic() + wait >= self._deadline:
             return False
         if self._retries is None:
@@ -402,7 +402,7 @@ class _Run:
                 task.close()
 
     def _let_go(self) -> None:
-        """End what is under way or waits to be sent; needs no SQL."""
+        """End requests under way or waiting to be sent; needs no SQL."""
         if self._requests is not None:
             self._requests.cancel()
         self._requests = None
@@ -440,7 +440,7 @@ class _Run:
             self._unfinished -= 1
 
     def _dispatch(self) -> None:
-        """Answer new requests from what is known; put the others into the endpoints' queues."""
+        """Answer new requests from caches; put the others into the endpoints' queues."""
         gateway, requests = self._gateway, self._new_requests
         self._new_requests = []
         ready: list[tuple[int, Reply | GraphRAGError]] = []
@@ -582,7 +582,7 @@ class _Run:
         return len(endpoint.slots) > endpoint.in_flight
 
     def _receive(self) -> Generator[str, None, bool]:
-        """Take what has come, waiting a moment for the first; return whether something had, and yield a stream's next piece."""
+        """Take results, waiting a moment for the first; return whether there was any, and yield a stream's next piece."""
         if not self._unfinished or self._new_requests:
             return True
         if self._requests is None or not self._under_way:

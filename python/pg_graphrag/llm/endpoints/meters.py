@@ -45,7 +45,7 @@ class Meter:
         self._path = db.folder(_FOLDER) / f"{installation(db)}_spent_{corpus_id}{suffix}"
 
     def spent(self) -> float | None:
-        """Return this month's cost; None where nothing is known of it."""
+        """Return this month's cost; None if unknown."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:

@@ -90,7 +90,7 @@ class Provider:
 
 
 def _read_text(path: Path) -> str:
-    """Return the text of a file, at most MAX_KEY characters; empty where there is no regular file."""
+    """Return the text of a file, at most MAX_KEY characters; empty if it is no regular file."""
     try:
         if not path.is_file():
             return ""
@@ -148,7 +148,7 @@ def check(
     api_key_file: str | None,
     options: dict[str, Any],
 ) -> None:
-    """Raise 22023, naming what is wrong, when a provider cannot be like this. Values of headers are not repeated."""
+    """Raise 22023, naming the error, if the settings of a provider are invalid. Values of headers are not repeated."""
     if not name or name == "local":
         raise GraphRAGError(f"a provider cannot be called {name!r}", hint='Give a name other than "local".')
     if kind not in KINDS:
@@ -231,7 +231,7 @@ def set_provider(
 
 
 def load(db: Database, name: str, kind: str | None = "openai") -> Provider:
-    """Return the provider called `name`; 42704 when there is none of that kind (None: of any)."""
+    """Return the provider called `name`; 42704 if there is none of that kind (None: of any)."""
     rows = db.query(
         "SELECT p.id, p.name, p.kind, p.base_url, p.api_key_env, p.api_key_file, p.options"
         "  FROM graphrag.providers p WHERE p.name = $1",
@@ -293,7 +293,7 @@ class ModelHabits:
         return self._record()[2] or None
 
     def read(self, tokens: int, seconds: float) -> None:
-        """Note that a prompt of so many tokens, without those in the endpoint's cache, was read within so many seconds."""
+        """Record that a prompt of so many tokens, without those in the endpoint's cache, was read within so many seconds."""
         if tokens >= LEAST_TOKENS:
             self._note(tokens, tokens / max(seconds - LATENCY_SECONDS, 1e-3))
 

@@ -19,7 +19,7 @@ _LONGEST_WORD = 500
 
 
 class _Ngrams:
-    """Of each word, whether it ends an n-gram that was there before."""
+    """Whether each word ends an n-gram that occurred before."""
 
     def __init__(self) -> None:
         self._seen: set[tuple[str, ...]] = set()

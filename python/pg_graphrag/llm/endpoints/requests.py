@@ -40,11 +40,11 @@ class Picture:
 class ChatRequest:
     """One chat request.
 
-    `parse` (answer, whether it was cut off) returns the value or raises `ItemFault`; what it accepts is cached. `role` is
-    the option that names provider and model, and what accounting calls it. `max_tokens` is the limit of the answer. `retry`:
-    how often the same was asked before; then it is asked otherwise. `blames_endpoint`: whether silence counts against the
-    endpoint, not the item. `variant`: what makes it another request than one with the same messages. `asked_tokens`: the limit
-    that an asker gave, which no option raises. `pictures` are shown with the last message.
+    `parse` (answer, whether it was cut off) returns the value or raises `ItemFault`; accepted answers are cached. `role` is
+    the option that names provider and model, also in the accounts. `max_tokens` is the limit of the answer. `retry`: how
+    often the same was asked before; then it is asked in another way. `blames_endpoint`: whether silence counts against the
+    endpoint, not the item. `variant`: distinguishes it from other requests with the same messages. `asked_tokens`: the
+    limit that an asker gave, which no option raises. `pictures` are shown with the last message.
     """
 
     role: str
@@ -153,7 +153,7 @@ def asked(request: Request) -> Task:
 
 
 def asked_again(request: ChatRequest) -> Generator[ChatRequest, Reply, Reply]:
-    """Return the reply to a request, made anew while what comes is of no use, `RETRIES` times at most; raise the last fault."""
+    """Return the reply to a request, asked again while replies are unusable, `RETRIES` times at most; raise the last fault."""
     for retry in range(RETRIES):
         try:
             return (yield replace(request, retry=retry))
@@ -207,7 +207,7 @@ _BOUNDS = ("maxItems", "maxLength")
 
 
 def text_of(most: int) -> Schema:
-    """Return the schema of a text of at most so many characters."""
+    """Return the schema of a text with a maximum length in characters."""
     return STRING | {"maxLength": most}
 
 

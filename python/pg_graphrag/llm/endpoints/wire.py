@@ -54,9 +54,9 @@ _MAX_REASON, _MAX_REFUSAL = 40, 1000
 class Completion:
     """A model's answer. `finish_reason` is the endpoint's (``stop``, ``length`` …) or ours; tokens as it counted them.
 
-    `first_seconds`: when its first piece came, of how many `pieces`. `counted`: whether the endpoint counted what it read.
-    `reasons`: whether the model thought before. `read_tokens`: how many of the prompt were read, and not known from an earlier
-    one, in the `read_seconds` until the first sign of a reply; 0 where that is not known.
+    `first_seconds`: when the first of its `pieces` came. `counted`: whether the endpoint counted the tokens it read.
+    `reasons`: whether the model thought before. `read_tokens`: how many tokens of the prompt were read, without those known
+    from an earlier prompt, in the `read_seconds` until the first sign of a reply; 0 if unknown.
     """
 
     text: str
@@ -110,12 +110,13 @@ _reasoning_models: set[tuple[str, str]] = set()
 async def chat(
     provider: Provider, api_key: str | None, call: Call, give: Callable[[str], None] | None = None
 ) -> Completion:
-    """Return the completion of one chat request, read as a stream: what has gone wrong ends it at once.
+    """Return the completion of one chat request, read as a stream, which ends as soon as something goes wrong.
 
-    `give` is given the pieces as they come.
+    `give` gets the pieces as they come.
 
     Raises ProviderFault: connection, status 401, 403, 404, 408, 409, 429, 5xx, or a body that is not the API's; `TimedOut`.
-    Raises ItemFault: an empty answer; `ContextTooLong` when the prompt does not fit, `PromptCut` when it was not read whole.
+    Raises ItemFault: an empty answer; `ContextTooLong` when the prompt does not fit, `PromptCut` when it was not read
+      whole.
     """
     item: str | Completion = ""
     async with contextlib.aclosing(chat_stream(provider, api_key, call)) as items:
@@ -433,9 +434,9 @@ class _Answer:
 
 
 def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
-    """Whether a prompt has more tokens than an endpoint says that it read.
+    """Whether a prompt has more tokens than an endpoint reports to have read.
 
-    No tokenizer makes a token of so many characters on average. A round number is most likely the length of the context.
+    No tokenizer makes tokens of so many characters on average. A round number is most likely the context length.
     """
     text = "".join(message["content"] for message in messages)
     ascii_count = sum(map(str.isascii, text))
@@ -446,7 +447,7 @@ def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
 
 
 class _Inflow:
-    """A body that a task of its own reads: what has come is taken together, and waited for once."""
+    """A body that a task of its own reads: everything that has come is taken together, and waited for once."""
 
     def __init__(self, parts: AsyncIterator[bytes]) -> None:
         self._parts: list[bytes] = []
@@ -467,7 +468,9 @@ class _Inflow:
         self._has_come.set()
 
     async def take(self, seconds: float) -> bytes:
-        """Return what has come, at the end nothing. Raises TimeoutError; what ended the body, once what came is taken."""
+        """Return what has come, nothing at the end. Raises TimeoutError, or the error that ended the body after its data
+        are taken.
+        """
         if not self._parts and not self._is_at_end:
             async with asyncio.timeout(seconds):
                 await self._has_come.wait()

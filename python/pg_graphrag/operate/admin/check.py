@@ -55,7 +55,7 @@ def check(db: Database, name: str | None) -> Iterator[tuple[str, str, str]]:
 
 
 def _first(db: Database, violations: Violations) -> list[tuple[str, str]]:
-    """Return the first violations, one more than are named. Where what is compared cannot be read, that is one."""
+    """Return the first violations, one more than are named. Unreadable values count as a violation."""
     found: list[tuple[str, str]] = []
     try:
         with db.subtransaction():

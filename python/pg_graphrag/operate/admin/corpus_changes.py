@@ -108,7 +108,7 @@ def options_like(
 
 
 def alter(db: Database, name: str | None, options: str | None) -> None:
-    """Change options; where chunks or mentions depend on them, queue every document anew."""
+    """Change options; if chunks or mentions depend on them, queue every document again."""
     corpus = find(db, name)
     changes: dict[str, object] = _read(options)
     # Lock and read again: a model that reembed() has swapped meanwhile must not come back.

@@ -156,7 +156,9 @@ def fingerprint_sections(db: Database, name: str | None) -> Iterator[tuple[str, 
 
 
 def canonical(db: Database, name: str | None, section: str | None) -> Rows:
-    """Serve graphrag._canonical(): (section, row) of what fingerprint() hashes, sections in order, rows in C order."""
+    """Serve graphrag._canonical(): (section, row) of everything that fingerprint() hashes, sections in order, rows in C
+    order.
+    """
     corpus = find(db, name)
     if section is not None and section not in _NAMES:
         raise GraphRAGError(f'there is no section "{section}"', hint=f"Sections are {', '.join(_NAMES)}.")

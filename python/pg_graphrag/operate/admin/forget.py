@@ -151,7 +151,7 @@ class _Forgetting:
         self.removed[f"graphrag.{table}"] = self.removed.get(f"graphrag.{table}", 0) + count
 
     def _delete_replies(self) -> None:
-        """Delete what models said: nothing tells of which documents."""
+        """Delete replies of models: nothing tells which documents they are about."""
         self._delete_where("llm_cache", "t.corpus_id = $1")
         self._delete_where("llm_batch_requests", "t.corpus_id = $1")
         self._delete_where("llm_batches", "t.corpus_id = $1 AND t.state = 'done'")

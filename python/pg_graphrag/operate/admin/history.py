@@ -41,7 +41,7 @@ def keep(db: Database, name: str | None, history: str | None, options: str | Non
 
 
 def end(db: Database, name: str | None) -> None:
-    """Keep no further versions; what there is stays."""
+    """Keep no further versions; existing ones stay."""
     corpus = find(db, name)
     db.query("SELECT graphrag._refuse_moved($1)", ["int4"], [corpus.id])
     ended = db.query("DELETE FROM graphrag._histories WHERE corpus_id = $1 RETURNING history_id", ["int4"], [corpus.id])

@@ -85,9 +85,9 @@ _CHUNK_SLICE = 1000
 
 
 def reindex(db: Database, name: str | None, extraction: str | None) -> int:
-    """Serve graphrag.reindex(); return how many documents workers make anew.
+    """Serve graphrag.reindex(); return how many documents workers will index again.
 
-    `extraction`: "stood in", for documents that a model is asked about once more, or None: all.
+    `extraction`: "stood in", for documents that a model should be asked about once more, or None: all.
 
     Raises GraphRAGError: 22023 for another value of `extraction`, 42704 for an unknown corpus, 42501 under row-level
       security, 25001 in a transaction that does not see what others commit meanwhile, 55P03 while transactions write to it
@@ -129,7 +129,7 @@ def reindex(db: Database, name: str | None, extraction: str | None) -> int:
 
 
 def _ask_again(db: Database, corpus: Corpus, extraction: str) -> int:
-    """Queue the documents with chunks for which NLP stood in; they stay as they are until workers have them anew."""
+    """Queue the documents with chunks for which NLP stood in; they stay unchanged until workers have indexed them again."""
     if extraction != "stood in":
         raise GraphRAGError(f"extraction cannot be {extraction!r}", hint="Give 'stood in', or null: all documents.")
     db.query(
@@ -156,7 +156,7 @@ def _stated(db: Database, corpus: Corpus) -> tuple[set[str], set[tuple[str, str]
 
 
 def _lock(db: Database, corpus: Corpus) -> bool:
-    """Wait for who writes the corpus, and keep others out until the transaction ends; False: it is gone.
+    """Wait for writers of the corpus, and keep others out until the transaction ends; False: it is gone.
 
     In the order of lock_tables.sql.
     """

@@ -176,7 +176,9 @@ SELECT DISTINCT s.stretch
 
 
 def stretches(db: Database, corpus: Corpus, ids: Sequence[int], key: str) -> list[str]:
-    """Return stretches of the document's text, in lower case, that no other document of the corpus has: what it is found by."""
+    """Return parts of the document's text, in lower case, that no other document of the corpus has: traces are recognised
+    by them.
+    """
     candidates = [key.lower()] if len(key) >= _LEAST_NAME else []
     rows = db.query(
         "SELECT DISTINCT u.lexeme FROM graphrag.chunks c, pg_catalog.unnest(c.tsv) u WHERE c.document_id = ANY ($1)",
@@ -254,9 +256,9 @@ def places_with_text(db: Database, corpus: Corpus, relation: Relation, own: Sequ
 def number_with_text(
     db: Database, corpus: Corpus, relation: Relation, own: Sequence[str], places: Sequence[str], since: str
 ) -> int:
-    """Count the rows of a relation that hold one of the stretches: of those at `places`, and those written since.
+    """Count the rows of a relation that contain one of the stretches: rows at `places`, and rows written since.
 
-    `since`: the `horizon` before the places were looked for. A row that is frozen may pass for a new one, and is compared.
+    `since`: the `horizon` before the places were looked for. A frozen row may pass for a new one, and is compared.
     """
     if not own or not relation.texts:
         return 0

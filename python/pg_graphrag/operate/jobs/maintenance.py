@@ -43,7 +43,7 @@ def sweep(db: Database, corpus: Corpus, job: Job) -> bool:
 
 
 def optimize_named(db: Database, name: str | None) -> str:
-    """Serve graphrag.optimize(): do the upkeep of the corpus called `name`; return what was done, as JSON."""
+    """Serve graphrag.optimize(): do the upkeep of the corpus called `name`; return a summary as JSON."""
     return json.dumps(_optimize(db, find(db, name)))
 
 

@@ -44,7 +44,7 @@ SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content_hash
 
 
 def process_part(db: Database, corpus: Corpus, job: Job) -> None:
-    """Do the job of a part. Any fault of a model is raised; nothing of the part is written then."""
+    """Do the job of a part. Any fault of a model is raised; then nothing of the part is written."""
     assert job.chunks is not None
     (first, last), options = job.chunks, corpus.options
     providers = [] if options.embedding.local else [options.embedding.provider]

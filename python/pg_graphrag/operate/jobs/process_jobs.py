@@ -28,9 +28,8 @@ MAX_CANCELS = 1000
 def process_jobs(db: Database, max_jobs: int | None) -> None:
     """Do due jobs, batch by batch; return when there are none, or after `max_jobs` jobs.
 
-    Where the setting graphrag.profile_time is on, a NOTICE says at the end where the time went, if there were jobs.
-
-    It must be the body of a top-level CALL. A cancelled or failed batch releases its leases before the error is raised.
+    With the setting graphrag.profile_time on, a NOTICE at the end says where the time went, if there were jobs. It must be
+    the body of a top-level CALL. A cancelled or failed batch releases its leases before the error is raised.
     """
     if max_jobs is not None and max_jobs < 0:
         raise GraphRAGError(
@@ -79,7 +78,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
 
 
 def _catch_up(db: Database) -> None:
-    """Have done with what was written when the clock was ahead: jobs and providers would wait until it is there again."""
+    """Correct times that were written when the clock was ahead: jobs and providers would wait until it gets there again."""
     for statement, seconds in _FROM_THE_FUTURE:
         db.query(statement, ["float8"] * len(seconds), seconds)
     db.commit()
@@ -230,7 +229,7 @@ def _process_batches(db: Database, worker: int, max_jobs: int | None) -> int:
 
 
 def _renew_files(db: Database) -> None:
-    """Where nothing else is due: make anew the files of corpora that sessions share and ask for."""
+    """When nothing else is due: write again the shared files of corpora that sessions ask for."""
     if not db.is_server:
         return
     for corpus_id in function_at("server.caches.shared_arrays:outdated")(db):

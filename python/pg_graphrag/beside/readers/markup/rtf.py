@@ -68,7 +68,7 @@ class _State:
 def read_rtf(source: Source) -> Iterator[Document | ReadWarning]:
     r"""Read a document, titled by its own metadata, else its first heading, else its name.
 
-    Raises ReadError for a file that does not begin with ``{\\rtf``, is nested too deeply, or has no text.
+    Raises ReadError for a file that does not begin with ``{\rtf``, is nested too deeply, or has no text.
     """
     data = source.read()
     if not data.startswith(b"{\\rtf"):

@@ -32,7 +32,7 @@ _OF_SEARCH = {"offset": 0, "nodes": "all"}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What `function` (search, context, ask) was called with, as SQL has it. `size`: top_k or max_tokens."""
+    """The arguments of `function` (search, context, ask), in SQL's types. `size`: top_k or max_tokens."""
 
     function: str
     text: str | None
@@ -46,7 +46,7 @@ class Call:
     start: float = field(default_factory=perf_counter)
 
     def caller(self, db: Database) -> Caller:
-        """Return who calls, and what he may see. It must run with his rights."""
+        """Return the caller, and what he may see. It must run with his rights."""
         return caller_of(db, self.corpus, self.whole_filter)
 
     @property
@@ -75,8 +75,8 @@ class Call:
 def search(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
     """Return (rank, chunk_id, document_id, source_key, title, content, score, explain) best first.
 
-    Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows. Arguments as of `Call`. A corpus that another
-    node has is searched there.
+    Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows. Arguments as in `Call`. A corpus that
+    another node holds is searched there.
     """
     call = Call("search", *arguments)
     limit = check_top_k(call.size)
@@ -115,7 +115,9 @@ _noticed: set[str] = set()
 
 
 def notice_unindexed(db: Database, corpus: str) -> None:
-    """Say, once in a session, that nothing can be found since no worker has run. Of what the caller may see."""
+    """Say, once in a session, that nothing can be found because no worker has run. It concerns documents that the caller
+    may see.
+    """
     if corpus not in _noticed and db.query(_UNINDEXED, ["text"], [corpus]):
         _noticed.add(corpus)
         db.notice(
@@ -159,9 +161,9 @@ def unranked_rows(query: Query, mode: Mode, rows: list[FoundChunk]) -> Iterator[
 
 
 def _documents(db: Database, document_ids: set[int]) -> dict[int, Row]:
-    """Return {id: metadata, whether the graph is still to come or to be made anew, table and key} of documents.
+    """Return {id: metadata, whether its graph is unfinished, table and key} of documents.
 
-    They are documents that the caller sees.
+    The caller sees these documents.
     """
     if not document_ids:
         return {}

@@ -81,7 +81,7 @@ class Database:
         return self.execute(plan, values)
 
     def value(self, sql: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> Any:
-        """Run `sql`, which returns one row of one column; return what is there."""
+        """Run `sql`, which returns one row of one column; return the value."""
         (row,) = self.query(sql, types, values)
         (value,) = row.values()
         return value
@@ -98,7 +98,7 @@ class Database:
         return result_rows
 
     def literal_query(self, sql: str) -> list[Row]:
-        """Run `sql` as it is, planned anew each time, for indexes of vectors need the literal (docs/decisions/indexing.md)."""
+        """Run `sql` literally, planned each time, because vector indexes need a literal (docs/decisions/indexing.md)."""
         with undisturbed():
             return list(self.plpy.execute(sql))
 
@@ -227,7 +227,9 @@ class Database:
         return f"OPERATOR({self.vector_type.rsplit('.', 1)[0]}.<=>)"
 
     def cursor(self, sql: str, types: Sequence[str], values: Sequence[Any]) -> Any:
-        """Open a cursor: the server makes rows as they are fetched. It lives as long as the object, at most the transaction."""
+        """Open a cursor: the server produces rows as they are fetched. It lives as long as the object, at most the
+        transaction.
+        """
         plan = self.prepare(sql, types)
         with undisturbed():
             return self.plpy.cursor(plan, list(values))
@@ -242,7 +244,7 @@ class Database:
             cursor.close()
 
     def hold(self, sql: str) -> None:
-        """Lock the relations that a SELECT names, to the end of what is `bounded`: nothing of them is run or planned."""
+        """Lock the relations that a SELECT names, until `bounded` ends; nothing of them is run or planned."""
         self.prepare(sql, [])
 
     def subtransaction(self) -> AbstractContextManager[object]:
@@ -251,9 +253,9 @@ class Database:
 
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
-        """Cancel what runs inside after so many seconds: OutOfTimeError, which no other cancel is.
+        """Cancel statements inside after so many seconds: OutOfTimeError, which no other cancel raises.
 
-        A statement that fails there takes nothing else back. Only in a function that reads.
+        A statement that fails inside takes nothing else back. Only in a function that reads.
         """
         with cancelled_after(self.plpy, seconds), self.subtransaction():
             yield
@@ -463,7 +465,7 @@ def check_size(arguments: Sequence[Any]) -> None:
 
 
 class Rows:
-    """Rows of a set-returning function: the first ones at once, the others as they are made.
+    """Rows of a set-returning function: the first ones at once, the others as they are produced.
 
     An error in a later row keeps its SQLSTATE and HINT; PL/Python shows its message as the DETAIL.
     """

@@ -9,7 +9,7 @@ class Profile:
     """Seconds by step. A step within another counts for itself alone, so that the steps add up to the whole."""
 
     def __init__(self, start: float, rest: str) -> None:
-        """Begin at a time of `perf_counter`; what is in no step counts for `rest`."""
+        """Begin at a time of `perf_counter`; time outside of steps counts for `rest`."""
         self._start = self._since = start
         self._steps = [rest]
         self._seconds: dict[str, float] = {}

@@ -19,10 +19,10 @@ PAUSE_FACTOR = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as `worker` has leased it.
+    """A job that `worker` has leased.
 
-    `document_id` is 0 for a job of a whole corpus. `chunks`: the first and last ordinal of the part of a long document that the
-    job is for. `payload`: what else it needs to know (graphrag.jobs says what).
+    `document_id` is 0 for a job of a whole corpus. `chunks`: the first and last ordinal of the job's part of a long
+    document. `payload`: further data (graphrag.jobs says what).
     """
 
     worker: int
@@ -37,7 +37,7 @@ class Job:
 
     @property
     def timeouts(self) -> int:
-        """How often a model was silent for too long about what the job is of."""
+        """How often a model was silent for too long about the job's item."""
         return int(self.payload.get("timeouts", 0))
 
 
@@ -47,12 +47,12 @@ def queue(db: Database, kind: str, corpus_id: int) -> None:
 
 
 def requeue(db: Database, kind: str, corpus_id: int) -> None:
-    """Queue a job that begins anew, whatever became of the one there is."""
+    """Queue a job that begins again, whatever the state of an existing one."""
     db.query("SELECT graphrag._requeue_jobs($2, ARRAY[$1])", ["int4", "text"], [corpus_id, kind])
 
 
 def requeue_documents(db: Database, corpus_id: int) -> None:
-    """Let every document's job of a corpus begin anew: what waits, failed, or is at work, whose lease is gone."""
+    """Let the jobs of all documents of a corpus begin again: waiting, failed, and leased ones, whose leases end."""
     db.query(
         "SELECT graphrag._requeue_jobs('index', pg_catalog.array_agg($1), pg_catalog.array_agg(j.document_id))"
         "  FROM (SELECT DISTINCT x.document_id FROM graphrag.jobs x"
@@ -63,7 +63,7 @@ def requeue_documents(db: Database, corpus_id: int) -> None:
 
 
 def requeue_document(db: Database, job: Job) -> None:
-    """Let a leased document begin anew, with all its parts, unless newer content has taken the job over."""
+    """Let a leased document begin again, with all its parts, unless newer content has taken the job over."""
     db.query(
         "SELECT graphrag._requeue_jobs('index', ARRAY[j.corpus_id], ARRAY[j.document_id]) FROM graphrag.jobs j"
         " WHERE j.id = $1 AND j.lease = $2",
@@ -80,7 +80,7 @@ SELECT greatest(pg_catalog.now(), least(s.refreshed_at, pg_catalog.now())
 
 
 def queue_refresh(db: Database, corpus_id: int) -> None:
-    """Queue the refresh of a corpus' communities: after its documents, and for no more than a small share of a worker's time."""
+    """Queue the refresh of a corpus' communities: after its documents, within a small share of a worker's time."""
     for statement in (
         f"SELECT graphrag._queue_jobs('communities', ARRAY[$1], next_attempt_at => d.at) FROM ({_DUE}) d",
         f"UPDATE graphrag.jobs j SET next_attempt_at = d.at FROM ({_DUE}) d"
@@ -111,10 +111,10 @@ LOCKED_LOOK_SECONDS = 0.02
 
 
 def claim(db: Database, worker: int, most: int | None, after_corpus: int | None = None) -> list[Job]:
-    """Lease the jobs of one batch, of one corpus and one kind of work, at most `most`; committed. None is due: none.
+    """Lease the jobs of one batch, of one corpus and one kind of work, at most `most`; committed. Empty if none is due.
 
-    `after_corpus`: the number of the corpus that had the last batch: others come first.
-    A document that an open transaction has locked comes back later: what is prepared now could not be written.
+    `after_corpus`: the corpus of the last batch: others come first.
+    A document that an open transaction has locked comes back later: its result could not be written now.
     """
     for _ in range(LOCKED_LOOKS):
         jobs = _claim_unlocked(db, worker, most, after_corpus)

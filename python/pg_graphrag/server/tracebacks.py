@@ -17,7 +17,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 def without_traceback(error: E) -> E:
-    """Return `error`, which is about to be raised, and see to it that it leaves Python without a traceback."""
+    """Return `error`, which is about to be raised, prepared to leave Python without a traceback."""
     monitoring: Any = getattr(sys, "monitoring", None)
     if monitoring is None or monitoring.get_tool(_TOOL) not in (None, __name__):
         return error

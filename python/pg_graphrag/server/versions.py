@@ -32,7 +32,7 @@ def served() -> list[str]:
 
 
 def check_copy() -> None:
-    """Raise 55000 where the copy of the package that this session loaded is gone: what it has not imported yet, it cannot.
+    """Raise 55000 if this session's copy of the package is gone: modules that it has not imported yet are lost.
 
     The second installation after a session began removes it (extension/install-package).
     """
@@ -47,7 +47,7 @@ def check_copy() -> None:
 
 
 def turn_to(version: str) -> Callable[..., Any] | None:
-    """Give the name to the package of a version; return its ``server.call``, or None where there is no such package."""
+    """Make the package of a version the active one; return its ``server.call``, or None if there is no such package."""
     folder = _folders().get(version)
     if version not in _asleep and folder is None:
         return None

@@ -98,8 +98,8 @@ _SAMPLE = 100_000
 def detect(text: str) -> str:
     """Return the ISO 639-1 code of the dominant script of `text`.
 
-    Kana make Japanese, Han without kana Chinese, Latin script English; a text without letters (only emoji, only
-    digits) counts as English. Of a long text, pieces spread over its whole length are looked at.
+    Kana make Japanese, Han without kana Chinese, Latin script English; a text without letters (only emoji, only digits)
+    counts as English. For a long text, samples from its whole length are examined.
     """
     sample = _spread(text)
     if sample.isascii() or not letters_of(_BEYOND_LATIN).search(sample):
@@ -113,9 +113,9 @@ def detect(text: str) -> str:
 
 
 def is_english(text: str) -> bool:
-    """Whether a text is in English, as far as its script, letters and function words tell; one without words is.
+    """Whether a text is in English, judged by its script, letters and function words; true for a text without words.
 
-    Of a text in Latin script those of other languages must be fewer than the English ones, or few.
+    For a text in Latin script, function words of other languages must be fewer than English ones, or few.
     """
     if detect(text) != "en":
         return False
@@ -136,7 +136,7 @@ def is_german(text: str) -> bool:
 
 
 def has_german_word(text: str) -> bool:
-    """Whether a text has a function word of German that is none of its neighbours'."""
+    """Whether a text has a German function word that no neighbouring language has."""
     return _GERMAN.search(text) is not None
 
 

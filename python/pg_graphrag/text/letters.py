@@ -60,12 +60,12 @@ def has_invisible_or_apart(text: str) -> bool:
 
 
 def without_invisible(text: str) -> str:
-    """Return a text without the characters that nobody sees: to be compared."""
+    """Return a text without invisible characters, for comparison."""
     return text if text.isascii() else _INVISIBLE_RUN.sub("", text)
 
 
 def folded(text: str) -> str:
-    """Return a text without the characters that nobody sees, of usual width and in small letters: to be compared."""
+    """Return a text without invisible characters, in normal width and small letters, for comparison."""
     return unicodedata.normalize("NFKC", without_invisible(text)).casefold()
 
 
@@ -79,7 +79,7 @@ def without_stray_invisible(text: str) -> str:
 
 
 def whole(text: str) -> str:
-    """Return a text with whole letters, and all else as it is."""
+    """Return a text with composed letters, otherwise unchanged."""
     return _APART.sub(_composed, text) if has_invisible_or_apart(text) else text
 
 
@@ -108,10 +108,10 @@ _WIDTH = re.compile("[\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a]|[\uff66-\uf
 
 
 def narrow(text: str) -> tuple[str, list[int] | None]:
-    """Return `text` with letters, digits and kana in their usual width.
+    """Return `text` with letters, digits and kana in their normal width.
 
-    Returns (the text, in which a half-width kana and its voice mark become one character; where each character of it, and its
-      end, stands in `text`, None when all stand where they stood).
+    Returns (the text, in which a half-width kana and its voice mark become one character; the place in `text` of each of
+    its characters and of its end, None if all places are equal).
     """
     matches = list(_WIDTH.finditer(text))
     if not matches:

@@ -245,10 +245,10 @@ _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
 
 
 def prose(content: str) -> str:
-    """Return `content` with blanks in place of what is no prose; its length is the same.
+    """Return `content` with blanks in place of everything that is no prose; its length is the same.
 
-    Identifiers in code stay where the prose of the same document names them too. Words of a line that is all in capitals are
-    in small letters, where the capitals say nothing. Letters, digits and hyphens are of the usual kind.
+    Identifiers in code stay if the prose of the same document names them too. Lines all in capitals get small letters,
+    because their capitals say nothing. Letters, digits and hyphens are normalised.
     """
     masked = content = usual(content)
     code = list(_fenced(content))

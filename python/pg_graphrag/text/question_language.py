@@ -190,9 +190,9 @@ def question_language(questions: Iterable[str], known: str | None = None, contex
 
 
 def _languages(text: str, expected: Collection[str]) -> list[str]:
-    """Return the languages that a text may be in, all as likely; none where nothing tells.
+    """Return the equally likely languages of a text; none if nothing indicates one.
 
-    Rare ones count that are `expected`, or of which the text has two words or letters, or a long word.
+    A rare language counts if it is `expected`, or if the text has two words or letters of it, or a long word.
     """
     written = unicodedata.normalize("NFKC", text[:_SAMPLE])
     text = written.lower()

@@ -172,7 +172,7 @@ def _embedding(db: Database, options: Options, tokens: int) -> dict[str, Any]:
 
 
 def _summaries(db: Database, corpus: Corpus, options: Options, calls: float) -> dict[str, Any]:
-    """What summaries would cost with so many extraction calls, by what this corpus had for its own; null: it had too few."""
+    """The cost of summaries for so many extraction calls, by this corpus' own calls so far; null: it had too few."""
     provider_name, model = options.llm.of("summary")
     row = db.query(
         "SELECT pg_catalog.count(*) FILTER (WHERE l.purpose = 'extract') AS extractions,"
@@ -191,7 +191,7 @@ def _summaries(db: Database, corpus: Corpus, options: Options, calls: float) -> 
 
 
 def _pictures(db: Database, options: Options, count: int) -> dict[str, Any]:
-    """What the descriptions of so many pictures would cost."""
+    """The cost of describing so many pictures."""
     provider_name, model = options.llm.of("vision")
     price = round(cost(load(db, provider_name), count * PICTURE_IN, count * PICTURE_OUT), 6)
     tokens = f"{PICTURE_IN} in, {PICTURE_OUT} out for each"

@@ -34,10 +34,11 @@ class Extracts:
 
 
 def extracts(query: Query, context: dict[str, Any], language: str, *, has_model: bool = True) -> Extracts | None:
-    """Return the sentences of a context that answer its question, under a line in a `language`; None where it has none to cite.
+    """Return the sentences of a context that answer its question, below a line in a `language`; None if there are none to
+    cite.
 
-    Rows of a statement, which was written for the question, come first. Of a question about the whole each theme has one. No
-    model is asked.
+    Rows of a statement, which was written for the question, come first. For a question about the whole, each theme has one
+    sentence. No model is asked.
     """
     rows = [Sentence(text, number, 0) for text, number in _statement_rows(context)]
     candidates = long_enough([*_of_chunks(query, context), *_of_claims_and_rows(query, context)])

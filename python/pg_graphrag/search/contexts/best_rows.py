@@ -67,7 +67,7 @@ def check_top_k(top_k: int | None) -> int:
 
 
 class Stage(NamedTuple):
-    """What orders rows anew: (query, top_k) to how many to retrieve, (query, rows) to rows with new scores and notes."""
+    """A step that reorders rows: (query, top_k) to how many to retrieve, (query, rows) to rows with new scores and notes."""
 
     rows_needed: Callable[[Query, int], int]
     ordered: Callable[[Query, list[FoundChunk]], list[FoundChunk]]
@@ -150,7 +150,7 @@ def _retrieved(query: Query, retrieve: Callable[[int], Fused], limit: int) -> tu
 
 @timed("texts")
 def _rows(query: Query, fusion: Fused, earlier: Ids, top_k: int, most: float) -> list[FoundChunk]:
-    """Return the best rows besides the `earlier` chunks (ascending), with scores of at most `most`."""
+    """Return the best rows outside of the `earlier` chunks (ascending), with scores of at most `most`."""
     value = np.round(fusion.scores, DIGITS)
     order = np.argsort(-value, kind="stable")
     order = order[~within(fusion.ids[order], earlier)]
@@ -212,7 +212,8 @@ _TWINS_BEHIND = Stage(lambda _, top_k: max(top_k, FIRST), apart)
 def _first(query: Query, rows: list[FoundChunk]) -> tuple[list[int], dict[int, int]]:
     """Return (places of the rows for the first ranks, {place of a near-duplicate before the last of them: its twin's}).
 
-    Rows of equal chunks are compared once for a query: what decides how many are retrieved is mostly what is shown.
+    Rows of equal chunks are compared once in a query: mostly, the rows that decide how many are retrieved are the rows
+    shown.
     """
     key = "first ranks", tuple(row.chunk_id for row in rows[:LOOK])
     if key not in query.memo:
@@ -238,7 +239,7 @@ def _compared(rows: list[FoundChunk]) -> tuple[list[int], dict[int, int]]:
 
 
 class _Text:
-    """The text of a row, to be compared with others."""
+    """The text of a row, for comparison with others."""
 
     def __init__(self, document: int, content: str) -> None:
         self._document, self._content = document, without_invisible(content)
@@ -256,7 +257,7 @@ class _Text:
         return shared >= LEAST_SHARED * (len(self.shingles) + len(other.shingles) - shared)
 
     def _is_likely_in(self, other: "_Text") -> bool:
-        """Whether half of some shingles of this text are in the other; not where one of them is shorter than a shingle."""
+        """Whether half of some shingles of this text are in the other; False if one text is shorter than a shingle."""
         text, other_text = self.bytes, other.bytes
         size = min(len(text), len(other_text)) - SHINGLE
         if size <= 0:
@@ -271,7 +272,7 @@ class _Text:
 
     @cached_property
     def bytes(self) -> bytes:
-        """The text as it is seen, without differences of case and white space."""
+        """The visible text, without differences of case and white space."""
         return " ".join(self._content.casefold().split()).encode()
 
     @cached_property

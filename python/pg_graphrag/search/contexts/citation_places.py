@@ -22,9 +22,9 @@ SELECT u.document_id, u.page, pg_catalog.min(p.id) AS id
 def with_places(
     db: Database, citations: Sequence[dict[str, Any]], cited_sentences: Sequence[tuple[int, str]]
 ) -> list[dict[str, Any]]:
-    """Return citations with `section` and `pages` of the paragraph that says most of a sentence that cites it, or null.
+    """Return citations with `section` and `pages` of the paragraph that shares most with a citing sentence, or null.
 
-    Of the words of a picture they have `picture`, its number; so has what stands on a page that a picture shows whole.
+    A citation of a picture's text has `picture`, its number; so has text on a page that a picture shows whole.
     """
     ids = [citation["chunk_id"] for citation in citations if citation["chunk_id"] is not None]
     chunks = {row["id"]: row for row in db.query(_CHUNKS, ["int8[]"], [ids])} if ids else {}

@@ -261,7 +261,7 @@ class Citations:
         return self._citation(ranges, blanks), match.end()
 
     def _citation(self, ranges: list[tuple[int, int]], blanks: str) -> str:
-        """Note what is cited behind `blanks`; return it as the answer has it."""
+        """Record the citation behind `blanks`; return it in the answer's form."""
         valid, invalid = self._valid_numbers(ranges)
         self.invalid += invalid
         sentence = re.split(r"[.!?。！？\n]\s*", self._recent_output.rstrip(" .!?。！？"))[-1]
@@ -269,7 +269,7 @@ class Citations:
         return blanks + "".join(f"[{number}]" for number in valid) if valid else ""
 
     def _above(self, text: str, position: int, blanks: str, last: bool) -> tuple[str, int] | None:
-        """Read what may be numbers in a tag or above the line: a citation, but for powers and what the context has, too."""
+        """Read possible numbers in a tag or in superscript: a citation, unless it is a power or the context has it too."""
         is_tag = text[position] == "<"
         match = (_TAGGED if is_tag else _ABOVE).match(text, position, position + MAX_MARK)
         if not last and (
@@ -420,10 +420,11 @@ def _inner(mark: re.Match[str]) -> str:
 
 
 def cited_documents(cited_sentences: list[tuple[int, str]], context: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return [{number, document_id, source_key, title, chunk_id}] of the numbers cited, ascending; of rows {table, key} too.
+    """Return [{number, document_id, source_key, title, chunk_id}] of the cited numbers, ascending; for rows {table, key}
+    too.
 
-    A number stands for a document; `chunk_id` is the chunk of it in the context, or that of a claim or row there, that shares
-    most with the sentences that cite it (ties: the better ranked). What is of no document (rows of a statement) has none.
+    A number stands for a document; `chunk_id` is its chunk in the context, or that of a claim or row there, that shares
+    most with the citing sentences (ties: the better ranked). Rows of a statement have no document.
     """
     sentences: dict[int, str] = {}
     for number, sentence in cited_sentences:

@@ -60,7 +60,7 @@ class TableStatements:
     columns: frozenset[str] = frozenset()
 
     def rest(self, description: str) -> str:
-        """Return what a description says besides."""
+        """Return the rest of a description."""
         text = " ".join(description.split())
         for statement in self._statements:
             text = text.replace(statement, " ")
@@ -68,7 +68,7 @@ class TableStatements:
         return "" if text in self._lines else self.named(text)
 
     def text(self, chunk: int, content: str) -> str:
-        """Return what the text of a chunk says besides."""
+        """Return the rest of a chunk's text."""
         head = self.heads.get(chunk)
         return content if head is None else content.removeprefix(head).lstrip()
 
@@ -279,7 +279,7 @@ def budget(query: Query, max_tokens: int | None) -> int:
 
 
 def too_small(query: Query, total: int, least: int | None) -> dict[str, Any]:
-    """Warn that nothing of what was found fits into so many tokens; return that for `explain`, with the fewest that would do."""
+    """Warn that nothing fits into so many tokens; return that for `explain`, with the least number that is enough."""
     reason = f"nothing of what was found fits into {total} tokens"
     at_least = "more" if least is None else f"at least {least}"
     query.warn_once("small budget", reason, f"Give max_tokens (option max_total_tokens) {at_least}.")
@@ -307,7 +307,7 @@ def _relationship(row: Row, score: float) -> dict[str, Any]:
 
 
 def _entity_line(row: Row, tabled: TableStatements) -> str:
-    """Return an entity as a line, "" where tables say all of it."""
+    """Return an entity as a line, "" if tables say all of it."""
     rest = tabled.rest(row["description"])
     if not rest and row["description"]:
         return ""
@@ -319,7 +319,7 @@ def _entity_line(row: Row, tabled: TableStatements) -> str:
 
 
 def _relationship_line(row: Row, tabled: TableStatements, descriptions: set[str]) -> str:
-    """Return a relationship as a line, "" where tables say all of it; `descriptions`, to which it adds, are not repeated."""
+    """Return a relationship as a line, "" if tables say all of it; it is added to `descriptions`, which are not repeated."""
     rest = tabled.rest(row["description"])
     if not rest and row["description"]:
         return ""
@@ -361,7 +361,7 @@ def _whole(rows: list[FoundChunk], budget: int) -> list[FoundChunk]:
 
 
 def _overhead(ranks: Tokenizer, cited: set[int], places: Mapping[int, dict[str, str]]) -> Callable[[FoundChunk], int]:
-    """Return the tokens that a chunk takes besides its text, as function of its row; `cited`: documents that have a reference."""
+    """Return a function of a chunk's row: its tokens besides its text; `cited`: documents that have a reference."""
 
     def overhead(row: FoundChunk) -> int:
         mark = ranks.count_known("[100] \n\n")

@@ -95,7 +95,7 @@ class DryRun(Models):
         return [Outcome(_REPLIES[task]) for _ in arguments], {}
 
     def embed(self, texts: list[str], without: dict[str, GraphRAGError] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Refuse: what is near is not known without the vectors."""
+        """Refuse: nearness is unknown without the vectors."""
         raise _unknown("vectors")
 
     def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
@@ -117,7 +117,7 @@ class DryRun(Models):
         self.price += cost(load(self.db, *self._provider(task)), tokens_in, tokens_out)
 
     def embeds(self, texts: int) -> None:
-        """Count the embeddings of a search for so many texts, where an endpoint makes them."""
+        """Count the embeddings of a search for so many texts, if an endpoint makes them."""
         if not self.corpus.options.embedding.local and self.corpus.space is not None:
             tokens = 2 * self.quarter(len(self.question.encode())) + _EMBEDDED_TOKENS
             self.add("embedding", _EMBEDS * texts, _EMBEDS * texts * tokens)

@@ -72,7 +72,7 @@ _READS = {
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of an attached table: a row of `_ROWS`, what it says by column, and which of these name other rows."""
+    """A row of an attached table: a row of `_ROWS`, its values by column, and which columns name other rows."""
 
     row: Row
     values: dict[str, Any]
@@ -127,7 +127,7 @@ class TableRow:
 
     @cached_property
     def _target_of(self) -> dict[str, str]:
-        """Of columns that lead to another row, by name, its source key."""
+        """{column that refers to another row: that row's source key}."""
         return {name: self.values[name] for name in sorted(self.references) if isinstance(self.values[name], str)}
 
     def line(self, number: int, titles: dict[str, str]) -> str:
@@ -160,7 +160,7 @@ def key_of(row: Row) -> str:
 
 @dataclass(frozen=True)
 class RowsNear:
-    """Rows for a context, the best first, and {source key: what it is called} of those to which they lead."""
+    """Rows for a context, the best first, and {source key: name} of the rows that they refer to."""
 
     rows: list[TableRow]
     titles: dict[str, str]
@@ -199,7 +199,7 @@ def tables(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def lines(entries: list[dict[str, Any]]) -> list[str]:
-    """Return the lines of entries, that of the columns before the first of each table."""
+    """Return the lines of entries, with the columns before the first entry of each table."""
     parts: list[str] = []
     place = None
     for entry in entries:
@@ -231,7 +231,9 @@ def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -
 
 
 def _rows_of(query: Query, items: list[Any], read: str) -> dict[Any, TableRow]:
-    """Return {document or source key: its row} of those that are rows and that the caller may see; `read`: of which."""
+    """Return {document or source key: its row} of those that are rows and that the caller may see; `read`: the keys to
+    read.
+    """
     cache_key: Hashable = "rows", query.corpus.id, read
     by_item: dict[Any, TableRow | None] = cached_of_rows(query, cache_key) or {}
     new = [item for item in items if item not in by_item]

@@ -24,10 +24,11 @@ def rows_needed(query: Query, top_k: int) -> int:
 
 @timed("select")
 def selected(query: Query, rows: list[FoundChunk]) -> list[FoundChunk]:
-    """Return the rows that a model names first, in its order, then the others in theirs; the score is 1 / rank.
+    """Return the rows that a model names first, in its order, then the others in theirs; the score is 1
+    rank.
 
-    `explain.select` says from which rank and score each comes, and whether the model named it. Where the model fails the rows
-    stay as they are, with a WARNING and a note.
+    `explain.select` has the former rank and score of each, and whether the model named it. If the model fails, the rows
+    stay unchanged, with a WARNING and a note.
     """
     if not rows:
         return rows

@@ -91,7 +91,7 @@ class Sentence:
 
     @cached_property
     def whole(self) -> str:
-        """The sentence with what it is about, which it may call "it"."""
+        """The sentence with the name of its subject, which it may call "it"."""
         return f"{self.title} {self.asked} {self.text}"
 
     @cached_property
@@ -102,7 +102,7 @@ class Sentence:
 
 @timed("passages")
 def answering(query: Query, rows: Sequence[FoundChunk]) -> list[Sentence]:
-    """Return the sentences of chunks that answer the query, in order; the `number` of each is that of its row."""
+    """Return the sentences of chunks that answer the query, in order; the `number` of each is its row's."""
     rows = rows[:MAX_CHUNKS]
     by_chunk = passages.windows_of(query, [row.chunk_id for row in rows])
     candidates = [
@@ -199,7 +199,7 @@ def _have_what_is_asked_for(query: Query, candidates: list[Sentence]) -> Flags:
 
 
 def _led_to(sentence: Sentence, question: str, candidates: list[Sentence]) -> Scores:
-    """Return what it is worth for each candidate that it has a name that the sentence, or its title, brings in, (n,)."""
+    """Return for each candidate the value of having a name that the sentence, or its title, brings in, (n,)."""
     names = {concept.name.casefold() for concept in capitals.concepts(sentence.text)}
     # Where no capitals tell names, titles of other texts do.
     names |= {title for title in {each.title.casefold() for each in candidates} if title in sentence.folded}
@@ -219,7 +219,7 @@ def _led_to(sentence: Sentence, question: str, candidates: list[Sentence]) -> Sc
 
 
 def long_enough(candidates: Iterable[Sentence]) -> list[Sentence]:
-    """Return the sentences that are neither headings nor labels, or all where there are no others."""
+    """Return the sentences that are neither headings nor labels, or all if there are no others."""
     every = list(candidates)
     return [each for each in every if half_words(each.text, 0, len(each.text)) >= MIN_SIZE] or every
 
@@ -227,7 +227,7 @@ def long_enough(candidates: Iterable[Sentence]) -> list[Sentence]:
 def of_windows(
     query: Query, windows: Sequence[Row], shown: str, *, number: int, place: int, title: str, theme: str = ""
 ) -> Iterator[Sentence]:
-    """Yield the sentences of a chunk's windows, as far as they stand in what is `shown` of it."""
+    """Yield the sentences of a chunk's windows that are within the `shown` part."""
     name_of, before, speaker = speakers(shown), "", ""
     rows = _with_heads(shown)
     for text, start, end, nearness in _units(query, windows, shown, title, in_turns=bool(name_of)):
@@ -263,9 +263,9 @@ def _cells(row: str) -> list[str]:
 def _units(
     query: Query, windows: Sequence[Row], shown: str, title: str, *, in_turns: bool
 ) -> list[tuple[str, int, int, float]]:
-    """Return (text, start, end, nearness) of the sentences of windows that are `shown`, or of what one says at a time.
+    """Return (text, start, end, nearness) of the sentences of windows that are `shown`, or of a speaker's turns.
 
-    That may have several lines, and be of two windows; what is longer than is shown of a sentence is parted.
+    A turn may have several lines and be in two windows; if it is longer than the limit for a sentence, it is split.
     """
     units: list[tuple[str, int, int, float]] = []
     goes_on = False
@@ -291,7 +291,7 @@ def _units(
 
 
 def _parts(text: str, language: str, is_conversation: bool) -> Iterable[tuple[int, int]]:
-    """Return (start, end) of the sentences of a text; of a conversation of what is said at a time."""
+    """Return (start, end) of the sentences of a text; for a conversation, of the turns."""
     if not is_conversation:
         return sentences(text, language)
     lines = text.splitlines(keepends=True)

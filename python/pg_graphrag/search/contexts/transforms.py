@@ -19,9 +19,9 @@ _ROLES = {"hyde": "keywords", "decompose": "keywords", "rewrite": "keywords", "g
 
 
 def transformed(mode: Retriever, query: Query) -> Retriever:
-    """Return `mode` with the query's transform; a corrected query is searched by hybrid besides.
+    """Return `mode` with the query's transform; a corrected query is also searched by hybrid.
 
-    Raises GraphRAGError: 55000 where the corpus has no model for it: a transform is never left out in silence.
+    Raises GraphRAGError: 55000 if the corpus has no model for it: a transform is never left out silently.
     """
     tasks, transform = _TRANSFORMS[query.options.transform]
     for task in tasks:

@@ -241,7 +241,7 @@ def _differences(
 
 
 def options_of(options: str | None, names: Sequence[str]) -> dict[str, Any]:
-    """Return the options, of which `names` may be given, with defaults; 22023 for bad ones."""
+    """Return the options, whose allowed names are `names`, with defaults; 22023 for bad ones."""
     settings = read_options(options, '{"seed": 1}')
     for name, value in settings.items():
         if name not in names:
@@ -263,9 +263,9 @@ def options_of(options: str | None, names: Sequence[str]) -> dict[str, Any]:
 
 
 def systems_of(modes: Sequence[str | None] | None, variants: Mapping[str, Mapping[str, Any]]) -> list[System]:
-    """Return the systems to be measured: modes, and variants of modes with their options.
+    """Return the systems to measure: modes, and variants of modes with their options.
 
-    Raises GraphRAGError where there are none, or a mode or option is unknown.
+    Raises GraphRAGError if there are none, or a mode or option is unknown.
     """
     if not modes:
         raise GraphRAGError("there are no modes to compare", hint="For example ARRAY['bm25', 'hybrid'].")
@@ -286,7 +286,7 @@ def systems_of(modes: Sequence[str | None] | None, variants: Mapping[str, Mappin
 def depths_of(k: Sequence[int | None] | None) -> list[int]:
     """Return depths, ascending and each once.
 
-    Raises GraphRAGError where there are none, or one is not 1 to MAX_K.
+    Raises GraphRAGError if there are none, or one is not 1 to MAX_K.
     """
     if not k or any(depth is None or not 1 <= depth <= MAX_K for depth in k):
         raise GraphRAGError(

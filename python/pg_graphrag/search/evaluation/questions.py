@@ -40,9 +40,9 @@ class JudgedQuestion:
 
 
 def parse(questions: str | None) -> list[JudgedQuestion]:
-    """Return the questions of a JSON array by id, so that their order in the array decides nothing.
+    """Return the questions of a JSON array by id, so that their order in the array does not matter.
 
-    Raises GraphRAGError: 22023 for what is no array of such objects, for an empty one, and for ids that occur twice.
+    Raises GraphRAGError: 22023 if it is no array of such objects, or empty, or ids occur twice.
     """
     items = read_json(questions) if questions else None
     if not isinstance(items, list) or not items:

@@ -55,7 +55,7 @@ def graph_query(db: Database, caller: Caller) -> Query:
 
 
 def neighbors_of(query: Query, start: str, hops: int) -> list[Neighbor]:
-    """Return the neighbours of the entity with a key, or with an alias of it."""
+    """Return the neighbours of the entity with a key, or with an alias."""
     if query.visible is not None:
         graph = JoinedGraph(query, whole_visible_graph(query))
         return _rows(graph, *_walked(graph, start, hops))
@@ -85,8 +85,8 @@ class Step(NamedTuple):
 def _walked(graph: JoinedGraph, start: str, hops: int) -> tuple[list[Step], int]:
     """Walk the visible relationships; return the steps, in the order of neighbors(), and the place of the start.
 
-    Of several paths of one length the one with the strongest last relationship is shown, then the strongest before; of a row's
-    relationships that are equal the one of the first name.
+    Of several paths of one length the one with the strongest last relationship is shown, then the strongest before. Of a
+    row's equal relationships, the one of the first name is shown.
     """
     topology = graph.topology
     first = graph.own[topology.named([start])[-1:]].tolist()

@@ -52,7 +52,7 @@ def edges(db: Database, secret: str | None) -> list[Row]:
 
 
 def all_valid_at(db: Database, corpus: str | None, moment: str | None) -> str | None:
-    """Return the corpus, or its history, where views show its graph as of a moment and make no other graph anew; else None."""
+    """Return the corpus, or its history, if views can show its graph at a moment and need no other graph for it; else None."""
     (state,) = as_owner(db, lambda: db.query(_STATE))
     # First: which documents somebody sees in part takes long to say, and _at asks it.
     if _seen_in_part(db, state["removals"]):
@@ -63,12 +63,12 @@ def all_valid_at(db: Database, corpus: str | None, moment: str | None) -> str | 
 
 
 def nodes_at(db: Database, corpus: str | None, moment: str | None) -> list[Row]:
-    """Return rows as of graphrag.graph_nodes, of the graph that the documents make which are valid at a moment (ISO 8601)."""
+    """Return rows like graphrag.graph_nodes, of the graph made by the documents that are valid at a moment (ISO 8601)."""
     return _at(db, corpus, moment, "graph_nodes", "entity_id", lambda query, graph: _node_rows(query, graph))
 
 
 def edges_at(db: Database, corpus: str | None, moment: str | None) -> list[Row]:
-    """Return rows as of graphrag.graph_edges, of the same graph."""
+    """Return rows like graphrag.graph_edges, of the same graph."""
     return _at(db, corpus, moment, "graph_edges", "relationship_id", lambda query, graph: _edge_rows(query, graph))
 
 

@@ -52,7 +52,7 @@ def graph_of(query: Query) -> TableGraph:
 
 @dataclass(frozen=True)
 class Texts:
-    """What a graph says: rows, not to be changed, by their place in the topology."""
+    """The texts of a graph: read-only rows, by their place in the topology."""
 
     entities: list[Row]
     relationships: list[Row]
@@ -87,7 +87,7 @@ class Contents:
 
     @property
     def revision(self) -> str | None:
-        """The revision that it is of."""
+        """Its revision."""
         return self.topology.revision
 
 

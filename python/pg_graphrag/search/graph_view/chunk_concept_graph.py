@@ -82,7 +82,7 @@ class ConceptGraph:
 
     @classmethod
     def of_arrays(cls, revision: str, arrays: Arrays) -> "ConceptGraph":
-        """Make that of a revision of its `arrays`."""
+        """Make the graph of a revision from its `arrays`."""
         graph = cls.__new__(cls)
         graph.revision, graph.nodes = revision, (_NO_IDS, _NO_IDS)
         graph.digests, graph.df, graph.analyzed = (arrays[name] for name in ("digests", "df", "analyzed"))
@@ -92,7 +92,7 @@ class ConceptGraph:
         return graph
 
     def arrays(self) -> Arrays:
-        """Return what it is made of, by name."""
+        """Return its arrays by name."""
         lists = prefixed("chunks_of", self.chunks_of.arrays()) | prefixed("concepts_of", self.concepts_of.arrays())
         return {"digests": self.digests, "df": self.df, "analyzed": self.analyzed, **lists}
 
@@ -107,7 +107,7 @@ class ConceptGraph:
         return {concept: int(self.df[concept]) for concept in self.of_keys(list(keys)).values()}
 
     def of_keys(self, keys: list[str]) -> dict[str, int]:
-        """Return {key: its concept} of those that are there."""
+        """Return {key: its concept} of the keys that exist."""
         digests = int64s(b"".join(map(digest, keys)))
         places = np.searchsorted(self.digests, digests)
         return {
@@ -186,7 +186,7 @@ class WeakConcepts:
         return self._entities[concepts] > 0
 
     def entities(self, nodes: Ids) -> Ids:
-        """Return the entities of nodes, (n,); −1 where a node is none."""
+        """Return the entities of nodes, (n,); −1 for a node that is none."""
         entities = nodes.copy()
         is_weak = nodes < 0
         entities[is_weak] = self._entities[~nodes[is_weak]] - 1
@@ -243,7 +243,7 @@ class WeakConcepts:
 def merged(nodes: Ids, chunks: Ids, tf: Ids, df: Ids, is_concept: Flags | None = None) -> Edges:
     """Return edges once each, by node and chunk, with the greatest count of each node.
 
-    Of equal ones that of an entity, then of the greatest tf: aliases mention an entity several times in a chunk, and rows of a
+    Ties: that of an entity, then the greatest tf, because aliases mention an entity several times in a chunk, and rows of a
     table come in any order.
     """
     kinds = np.zeros(len(nodes), np.bool_) if is_concept is None else is_concept
@@ -266,7 +266,7 @@ SELECT {packed(ids="c.id", sizes="pg_catalog.length(c.concepts)")},
 @once
 @timed("concepts")
 def concept_graph(query: Query) -> ConceptGraph | None:
-    """Return the graph of what the query may see; None where nobody looked for concepts, or none is too weak for an entity."""
+    """Return the graph that the query may see; None if concepts were not looked for, or none is too weak for an entity."""
     if graph_of(query).chunk_count() > MAX_CHUNKS:
         query.notes["concepts"] = f"left out: more than {MAX_CHUNKS} chunks"
         return None
@@ -352,7 +352,7 @@ class WindowStatements:
         return cls(revision, IdIndex.of_arrays(windows), Lists.of_arrays(relationships))
 
     def arrays(self) -> Arrays:
-        """Return what they are made of, by name."""
+        """Return its arrays by name."""
         return prefixed("windows", self.windows.arrays()) | prefixed("relationships", self.relationships.arrays())
 
     def best(self, windows: list[int], scores: Scores) -> tuple[Ids, Scores]:

@@ -308,7 +308,7 @@ class TableGraph:
         return in_one_line(self.query.db.query(_RELATIONSHIPS, ["int8[]"], [ids])) if ids else []
 
     def descriptions(self, relationships: Ids) -> dict[int, str]:
-        """Return {relationship id: description}, its white space as it is."""
+        """Return {relationship id: description}, with its white space unchanged."""
         row = self.query.db.query(_DESCRIPTIONS, ["int8[]"], [relationships.tolist()])[0]
         return dict(zip(int64s(row["ids"]).tolist(), row["descriptions"] or (), strict=True))
 
@@ -324,7 +324,7 @@ class TableGraph:
         return {kind: (int64s(row[f"{kind}_chunks"]), int64s(row[f"{kind}_items"])) for kind in item_kinds}
 
     def mentioned(self, kind: str, ids: Ids) -> tuple[Ids, Ids, Ids]:
-        """Return (ids ascending, items, chunks) of mentions by id, int64, of those that are of an entity or relationship."""
+        """Return (ids ascending, items, chunks) of mentions by id, int64, for mentions with an entity or relationship."""
         row = self.query.db.query(_MENTIONED.format(kind=kind), ["int8[]"], [ids.tolist()])[0]
         mention_ids = int64s(row["ids"])
         order = np.argsort(mention_ids)
@@ -339,14 +339,14 @@ class TableGraph:
         return self._edges("entity_id", ids, hub)
 
     def titles(self, chunks: Ids) -> tuple[list[str], Ids]:
-        """Return (titles of documents and keys of rows; of each one of `chunks`), (n,) each; none for what says nothing."""
+        """Return (titles of documents or keys of rows, the one of `chunks` for each), (n,) each; without empty ones."""
         row = self.query.db.query(_TITLES, ["int8[]"], [chunks.tolist()])[0]
         return row["titles"] or [], int64s(row["chunks"])
 
     def chunks(self, ids: list[int]) -> list[Row]:
-        """Return chunks whose documents exist and may be seen, with what these are called.
+        """Return chunks of visible existing documents, with the documents' titles.
 
-        A document that was inserted anew under the number of a deleted one has no chunks before it is indexed.
+        A document that was inserted under the number of a deleted one has no chunks until it is indexed.
         """
         return self.query.db.query(_CHUNKS, ["int8[]"], [ids])
 

@@ -14,9 +14,9 @@ LEAST_SHARE = 1 / 4
 
 
 def prepare(db: Database, corpus: str, new_chunks: int) -> bool:
-    """Make the files of a large corpus of which so many chunks are new; False where that does not pay.
+    """Prepare the files of a large corpus with so many new chunks; False if that does not pay.
 
-    A corpus whose graph a session reads with its texts is searched as fast without. No other host has files.
+    A corpus whose graph a session reads with its texts is searched as fast without. Only the server host has files.
     """
     if not db.is_server:
         return False

@@ -41,8 +41,9 @@ SELECT {packed(names="r.name_id", own="r.entity_id")}
 class _Names:
     """What is known of the entities `asked`, ascending.
 
-    `rows`: {name: the row's own entity}; `names`: {row's own: its names, in the order of their keys}. `groups`: {entity: the
-    row's own, then its names in at most MAX_MENTIONS chunks} of those that are one of several; `members`: these, ascending.
+    `rows`: {name: the row's own entity}; `names`: {row's own entity: its names, in the order of their keys}. `groups`:
+    {entity that is one of several: the row's own entity, then its names in at most MAX_MENTIONS chunks}; `members`: these,
+    ascending.
     """
 
     asked: Ids
@@ -68,13 +69,13 @@ class RowNames:
         self._names: _Names = cache.get(query.corpus, self._cache_key) or _NO_NAMES
 
     def rows(self, entities: Ids | Iterable[int]) -> dict[int, int]:
-        """Return {name: the row's entity} of those entities that are names of one row."""
+        """Return {name: the row's entity} of the entities that name one row."""
         asked = entities if isinstance(entities, np.ndarray) else np.array(list(entities), np.int64)
         rows = self._of(asked).rows
         return {entity: rows[entity] for entity in asked.tolist() if entity in rows} if rows else {}
 
     def own(self, entity: int) -> int:
-        """Return the entity of the row that an entity names; itself, where it names none."""
+        """Return the entity of the row that an entity names; itself if it names none."""
         return self.rows([entity]).get(entity, entity)
 
     def names(self, entities: Iterable[int]) -> dict[int, list[int]]:
@@ -93,7 +94,7 @@ class RowNames:
         return {entity: known.groups[entity] for entity in entities[within(entities, known.members)].tolist()}
 
     def _of(self, entities: Ids) -> _Names:
-        """Return what is known, of these entities at least."""
+        """Return what is known, about these entities at least."""
         if len(entities) and self.query.corpus.has_rows:
             new = entities[~within(entities, self._names.asked)]
             if len(new) and len(self._names.asked) + len(new) > MAX_CACHED:
@@ -160,7 +161,7 @@ class RowNames:
     def relationships(self, rows: list[Row]) -> list[Row]:
         """Return relationships (id, source, target, source_key, target_key, …) with rows in place of their names.
 
-        None is between a row and a name of it.
+        Relationships between a row and its own name are dropped.
         """
         if not self.query.corpus.has_rows:
             return rows

@@ -55,10 +55,10 @@ SELECT t.id AS target_id, o.id AS document_id, n.source_key, pg_catalog.substr(n
 
 @dataclass(frozen=True)
 class References:
-    """Chunks of rows, (n,) ascending, and the place of the row to which each leads.
+    """Chunks of rows, (n,) ascending, and the place of the row that each refers to.
 
-    By place: the row's first chunk (`targets`), its document and source key, and the key of the entity that leads to it: that of
-    the source key or, of a table that is keyed by names, of what stands behind the prefix.
+    By place: the row's first chunk (`targets`), its document and source key, and the key of the entity that leads to it:
+    the key of the source key or, for a table that is keyed by names, of the part behind the prefix.
     """
 
     chunks: Ids
@@ -84,7 +84,7 @@ class _Known:
     references: References
 
     def has(self, chunks: Ids) -> Flags:
-        """Return of which chunks, (n,), it is known where their rows lead."""
+        """Return for which chunks, (n,), the references of their rows are known."""
         return within(chunks, self.asked)
 
     def of(self, chunks: Ids) -> Ids:
@@ -127,7 +127,7 @@ _NOTHING = _Known(_NONE, np.zeros(1, np.int64), References(_NONE, _NONE, _NONE, 
 
 
 class RowReferences:
-    """What a query knows of where rows lead, and what it may see of that."""
+    """What a query knows of references between rows, and which of them it may see."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
@@ -163,7 +163,7 @@ class RowReferences:
         return places if visible is None else places[within(references.documents[references.places[places]], visible)]
 
     def _read(self, chunks: Ids) -> None:
-        """Read of chunks what is not known."""
+        """Read the unknown references of chunks."""
         query, known = self._query, self._known
         new = chunks[~known.has(chunks)]
         if not len(new):

@@ -246,7 +246,7 @@ class TopologyGraph(TableGraph):
         return list(chain.from_iterable(titles)), np.repeat(self.topology.chunks.ids[places], counts)
 
     def documents(self, ids: Iterable[int]) -> dict[int, Row]:
-        """Return {id: what it is called} of documents that exist, read once for the query."""
+        """Return {id: title} of existing documents, read once for the query."""
         new_ids = {document for document in ids if document not in self._requested_ids}
         if not new_ids:
             return self._document_rows

@@ -27,7 +27,7 @@ LINKS_PER_QUERY = 20_000
 
 
 def visible_graph(query: Query) -> "VisibleTables | VisibleGraph":
-    """Return the graph of the query's visible documents; what is read of it is kept in the session for equal ones."""
+    """Return the graph of the query's visible documents; what is read of it is cached in the session for equal sets."""
     corpus, chunks = query.corpus, visible_chunks(query)
     graph: VisibleTables | VisibleGraph
     graph = whole_visible_graph(query) if _pays(query, chunks) else VisibleTables(query, chunks)
@@ -59,7 +59,7 @@ def _pays(query: Query, chunks: VisibleChunks) -> bool:
 
 
 class VisibleGraph(TopologyGraph):
-    """A graph of some documents, its topology in memory; texts are put together from these documents as they are asked for."""
+    """A graph of some documents, its topology in memory; texts are put together from these documents on request."""
 
     def __init__(self, query: Query, chunks: VisibleChunks, texts: VisibleTexts, key: tuple[str, int, str]):
         super().__init__(query, texts.topology)
@@ -68,7 +68,7 @@ class VisibleGraph(TopologyGraph):
         self._key = key
 
     def cache(self) -> None:
-        """Cache what has been read, as far as there is room: the topology first."""
+        """Cache what has been read, if there is room: the topology first."""
         corpus, texts = self.query.corpus, self._texts
         revision, room = texts.topology.revision, cache.room(corpus, self._key)
         if texts.nbytes > room:

@@ -91,7 +91,7 @@ _ORDERS = {"entity": "tf", "relationship": "weight"}
 
 
 def heaviest(db: Database, kind: str, mentions: Ids, most: int) -> tuple[Ids, Ids]:
-    """Return (chunks, items) of the `most` weightiest mentions of each item; ties as of chunks."""
+    """Return (chunks, items) of the `most` weightiest mentions of each item; ties as in chunks."""
     sql = _HEAVIEST.format(kind=kind, order=_ORDERS[kind])
     row = db.query(sql, ["int8[]", "int4"], [mentions.tolist(), most])[0]
     return int64s(row["chunks"]), int64s(row["items"])
@@ -127,7 +127,7 @@ class _Relationships:
 
 
 class VisibleTables(TableGraph):
-    """A graph of some documents of which a query reads what it touches."""
+    """A graph of some documents, read as far as a query touches it."""
 
     def __init__(self, query: Query, chunks: VisibleChunks):
         super().__init__(query)

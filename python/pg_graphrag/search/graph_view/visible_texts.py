@@ -21,7 +21,7 @@ _TEXTS_BYTES = 350
 
 
 class Text(NamedTuple):
-    """What is said of an item. Of an entity its `name` and `type`, of a relationship its `keywords`."""
+    """The texts of an item: for an entity its `name` and `type`, for a relationship its `keywords`."""
 
     description: str
     name: str = ""
@@ -29,7 +29,7 @@ class Text(NamedTuple):
     keywords: tuple[str, ...] = ()
 
     def entity(self, number: int, key: str, degree: int, mention_count: int) -> Row:
-        """Return the row of an entity of which this is the text."""
+        """Return the row of the entity with this text."""
         names = {"id": number, "key": key, "name": self.name, "type": self.type, "description": self.description}
         return names | {"degree": degree, "mention_count": mention_count}
 
@@ -95,7 +95,8 @@ SELECT r.relationship_id AS id, r.keywords, r.description, r.sentence FROM graph
 class Stated:
     """Items, `ids` (n,), as some documents state them.
 
-    `as_merged` (n,) bool: of which the merged texts are that; `mentions`: of the others, by place, best sentence first.
+    `as_merged` (n,) bool: items whose merged texts are exactly that; `mentions`: for the others, by place, best sentence
+    first.
     """
 
     ids: Ids
@@ -108,7 +109,7 @@ Incident = Callable[[Ids], Ids]
 
 
 def read_texts(db: Database, kind: str, stated: Stated, incident: Incident | None) -> dict[int, Text]:
-    """Return what is said of items; `incident`: None where people said nothing."""
+    """Return the texts of items; `incident`: None if people said nothing."""
     texts = {}
     for row in _read(db, kind, stated, incident):
         description = row["description"]
@@ -134,7 +135,7 @@ class VisibleTexts:
         self.nbytes = self._topology_bytes
 
     def of(self, db: Database, kind: str, ids: Iterable[int]) -> dict[int, Text]:
-        """Return what is said of items that are there, also of others that were asked for before."""
+        """Return the texts of existing items, also of those asked for before."""
         texts = self._texts[kind]
         if missing := [item for item in ids if item not in texts]:
             places = self._ids[kind].places(list(dict.fromkeys(missing)))

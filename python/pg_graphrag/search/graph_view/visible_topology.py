@@ -72,7 +72,7 @@ def read_entities(db: Database, ids: Ids, *, is_curated: bool) -> Row:
 
 
 def are_as_merged(entity: Row, counts: Ids, best_ranks: Ids) -> Flags:
-    """Return of which entities of `read_entities` the merged texts are what documents state, (n,) bool.
+    """Return for which entities of `read_entities` the merged texts are exactly what these documents state, (n,) bool.
 
     `counts`, `best_ranks`: of the mentions in these documents.
     """
@@ -81,7 +81,7 @@ def are_as_merged(entity: Row, counts: Ids, best_ranks: Ids) -> Flags:
 
 
 def read_visible(query: Query) -> Topology:
-    """Read the topology of what the query's visible documents state."""
+    """Read the topology of the graph that the query's visible documents state."""
     db, documents = query.db, query.visible_ids
     (curated,) = db.query(CURATED, ["int4"], [query.corpus.id])
     relationship, chunk, mentioned, stated = (

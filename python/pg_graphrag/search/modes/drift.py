@@ -84,7 +84,7 @@ def evidence(query: Query) -> graph_evidence.Evidence:
 
 
 def matched_reports(query: Query, limit: int) -> list[ReportMatch]:
-    """Return the reports of the level that a query is about, best first; with a WARNING where there are none at all."""
+    """Return the reports of the level that a query is about, best first; with a WARNING if there are none at all."""
     cut = themes.level_cut(query)
     if cut:
         return match_reports(query, limit, communities=cut)
@@ -99,7 +99,7 @@ def searched_reports(query: Query, _: int) -> list[CommunityReport]:
 
 @dataclass
 class _Primer:
-    """The best reports; and the entities that they rest on, the relationships among them, and which report each is of."""
+    """The best reports; and their entities, the relationships among these, and the report of each."""
 
     reports: list[CommunityReport] = field(default_factory=list)
     evidence: graph_evidence.Evidence = field(default_factory=graph_evidence.Evidence)
@@ -261,7 +261,9 @@ def _end(search: _Search, rounds: Sequence[dict[str, int]]) -> str | None:
 
 
 def _reports(search: _Search) -> list[CommunityReport]:
-    """Return the reports of the primer, best first: those near the question, expanded to what a report could say of it."""
+    """Return the reports of the primer, best first: those near the question, which is expanded to what a report could say
+    of it.
+    """
     query = search.query
     matches = matched_reports(query, PRIMER_REPORTS)
     if matches and query.dense_works:

@@ -122,10 +122,10 @@ def by_nearness(query: Query, chunks: Sequence[int], spare: int) -> tuple[list[b
 
 
 def match(query: Query, budget: int, tester: Tester) -> Match:
-    """Search communities breadth first, their chunks best first; go deeper into those that hold what is relevant.
+    """Search communities breadth first, their chunks best first; go deeper into those with relevant chunks.
 
-    Of each community the `k` nearest untested chunks are tested; after `z` communities in a row with nothing relevant the
-    search goes into the parts of the relevant ones; it ends when none remain or the budget is spent.
+    Of each community the `k` nearest untested chunks are tested. After `z` communities in a row with nothing relevant the
+    search goes into the parts of the relevant ones. It ends when none remain or the budget is spent.
     """
     result = Match(nearness=candidates(query))
     nearest_first = sorted(result.nearness, key=lambda chunk: (-result.nearness[chunk], chunk))
@@ -273,7 +273,7 @@ def _refined(query: Query) -> tuple[list[SubQuery], str]:
 def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> list[Passage]:
     """Return for each community a passage with its concepts and claims, then one for each of its relevant chunks.
 
-    A chunk's has the window nearest the question, and what the chunk states of the concept subgraph besides.
+    A chunk's passage has the window nearest the question, and what else the chunk states of the concept subgraph.
     """
     groups: dict[int, list[int]] = {}
     for chunk, community in relevant.items():

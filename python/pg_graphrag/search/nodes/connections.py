@@ -57,7 +57,7 @@ class Question:
 
 @dataclass(slots=True)
 class Answer:
-    """Rows of a node, and what it said beside: (whether it is a WARNING, message, detail, hint)."""
+    """Rows of a node, and its messages: (whether it is a WARNING, message, detail, hint)."""
 
     rows: list[Row] = field(default_factory=list)
     notices: list[tuple[bool, str, str | None, str | None]] = field(default_factory=list)
@@ -72,14 +72,14 @@ class NodeError(GraphRAGError):
 
 
 class Asked:
-    """What is asked of nodes and not answered yet. `close` gives up what is under way."""
+    """Requests to nodes that are not answered yet. `close` gives them up."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._requests = Requests()
 
     def start(self, tag: Any, work: Any) -> None:
-        """Start a coroutine, of what it returns `outcomes` gives with `tag`."""
+        """Start a coroutine, whose result `outcomes` gives with `tag`."""
         self._requests.start(tag, work)
 
     def outcomes(self) -> Iterator[tuple[Any, Any]]:
@@ -96,7 +96,7 @@ class Asked:
             yield tag, error if error is not None else result
 
     def close(self) -> None:
-        """End what is under way."""
+        """End the requests under way."""
         self._requests.cancel()
 
 
@@ -185,7 +185,7 @@ class _Connection:
         connection.add_notice_handler(self._note)
 
     def close(self) -> None:
-        """End it; a node ends what it does for it when it looks for it."""
+        """Close the connection; the node notices and ends its work."""
         self._pgconn.finish()
 
     def is_usable(self) -> bool:
@@ -203,7 +203,7 @@ class _Connection:
     async def ask(self, question: Question) -> Answer | NodeError:
         """Return the rows of a statement, or its error, after which others can be asked.
 
-        Raises NodeError where the connection is of no more use: it was lost, or answers what was not asked.
+        Raises NodeError if the connection is unusable: it was lost, or answers something else.
         """
         pgconn, self._answer, self._parsing = self._pgconn, Answer(), 0.0
         fault: NodeError | None = None
@@ -334,5 +334,5 @@ def _text(value: bytes | None) -> str | None:
 
 
 def _shortened(text: Any) -> Any:
-    """Return a text of a node as it is passed on."""
+    """Return a node's text as it is passed on."""
     return None if text is None else str(text).strip()[:MAX_TEXT]

@@ -84,9 +84,9 @@ def load_searches() -> None:
 
 
 def link_of(db: Database, elsewhere: ElsewhereError) -> Link:
-    """Return how the caller reaches the node that has a corpus.
+    """Return how the caller reaches the node that holds a corpus.
 
-    Raises ElsewhereError: as it is given, with what is missing in its HINT.
+    Raises ElsewhereError: the given one, with what is missing in its HINT.
     """
     (row,) = db.query(_LINKS, ["text[]"], [[elsewhere.node]])
     missing = _missing(row)
@@ -104,7 +104,7 @@ def all_links(db: Database) -> list[Link]:
 
 
 def _missing(row: Row) -> str | None:
-    """Return what is to be done before the caller reaches a node; None where nothing is."""
+    """Return what must be done before the caller can reach a node; None if nothing."""
     server, role = row["quoted_node"], row["quoted_role"]
     if not row["has_server"]:
         return f"the owner of the extension can CREATE SERVER {server} FOREIGN DATA WRAPPER postgres_fdw OPTIONS (…)."

@@ -87,10 +87,11 @@ class Option(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """Names and defaults as in LightRAG and GraphRAG where they have them (docs/search.md, Options).
+    """Names and defaults of LightRAG and GraphRAG where they have them (docs/search.md, Options).
 
-    `rrf_k` None: the mode fuses by scores; `answer_timeout` None: the corpus'; `query_entities` and `answer_types` None: those of
-    the understanding; `ASK_OPTIONS` None: the caller says nothing; `own_values`: values of options that only one mode has.
+    `rrf_k` None: the mode fuses by scores; `answer_timeout` None: the corpus'; `query_entities` and `answer_types` None:
+    those of the understanding; `ASK_OPTIONS` None: the caller says nothing; `own_values`: values of options that only one
+    mode has.
     """
 
     profile: str = "best"

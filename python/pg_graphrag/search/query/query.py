@@ -105,11 +105,11 @@ def timed(name: str) -> Callable[[Callable[Concatenate["Query", P], T]], Callabl
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A request, which never changes, as retrievers read it; each value is read once.
+    """An immutable request, as retrievers read it; each value is computed once.
 
-    `low`, `high`: keywords that the caller gave; `extra_text`: a text that the search embeds besides.
-    `notes`: the part of `explain` about the whole search; `usage`: that of models at endpoints; `model_replies`: by task;
-    `profile`: where the time goes, where asked for; `warned`: of what the caller was warned, in this search and those made of it.
+    `low`, `high`: keywords that the caller gave; `extra_text`: a further text to embed. `notes`: the part of `explain`
+    about the whole search; `usage`: requests to models at endpoints; `model_replies`: by task; `profile`: where the time
+    goes, if that was asked for; `warned`: subjects of warnings sent in this search and its variants.
     """
 
     models: Models
@@ -135,7 +135,7 @@ class Query:
         return cls(Models(db, corpus, caller), Documents(db, corpus, caller), corpus, caller, text, **given)
 
     def asking(self, text: str) -> "Query":
-        """Return the same search with another text, and with what is known of it."""
+        """Return the same search with another text, keeping everything known."""
         return replace(self, text=text)
 
     def with_text(self, text: str, passage: str | None = None) -> "Query":
@@ -201,7 +201,7 @@ class Query:
 
     @property
     def removed(self) -> Ids | None:
-        """Where `visible` is all of the corpus but what waits to be removed: ids of the documents that do. Else None."""
+        """Ids of the documents that wait to be removed, if `visible` is the rest of the corpus. Else None."""
         ids: Ids | None = self.documents.removed
         return ids
 
@@ -301,8 +301,9 @@ class Query:
 
     @cached_property
     def vector(self) -> Vectors:
-        """The query's vector, (dimensions,) float32: the mean of those of `embedded_texts`; with a passage, of the passage, too
-        (HyDE, arXiv 2212.10496, eq. 8)."""
+        """The query's vector, (dimensions,) float32: the mean of the vectors of `embedded_texts`; with a passage, the mean
+        of that and the passage's (HyDE, arXiv 2212.10496, eq. 8).
+        """
         mean: Vectors = self.embed(self.embedded_texts).mean(axis=0)
         if self.passage is not None:
             mean = (mean + self.embed([self.passage])[0]) / 2
@@ -471,19 +472,19 @@ class Query:
 
     @cached_property
     def is_described(self) -> bool:
-        """Whether a model described the corpus' mentions: they have texts of their own to be scored."""
+        """Whether a model described the corpus' mentions, so that their texts are scored."""
         return self.corpus.options.describes
 
 
 @once
 def visible_digest(query: Query) -> str:
-    """Return the hash of the visible documents, by which a session keeps what follows from them."""
+    """Return the hash of the visible documents: the cache key of everything that depends on them."""
     assert query.visible is not None
     return hashlib.sha256(query.visible.tobytes()).hexdigest()
 
 
 def question(text: str | None, most: int = bounds.MAX_QUESTION) -> str:
-    """Return a question as it is read; 22023 when it is longer than `most` characters."""
+    """Return a question in its normal form; 22023 if it is longer than `most` characters."""
     if len(text or "") > most:
         raise GraphRAGError(
             f"the question has {len(text or ''):,} characters, more than {most:,}: {bounds.begin(text)}",

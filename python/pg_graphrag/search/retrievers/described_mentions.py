@@ -130,7 +130,7 @@ def _all(query: Query, kind: str, text: str | None) -> tuple[Any, Any, Any, Any]
 
 
 def _all_in_table(query: Query, kind: str, text: str | None) -> tuple[Any, Any, Any, Any]:
-    """Return what `_all` does of a large table, of which little is visible."""
+    """Return the same as `_all` for a large table of which little is visible."""
     item = kind.removesuffix("_mention")
     row = query.db.query(
         f"SELECT {packed(ids='v.mention_id', items=f'm.{item}_id', chunks='v.chunk_id')}"

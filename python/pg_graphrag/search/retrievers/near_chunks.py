@@ -116,7 +116,7 @@ def outside(query: Query) -> dict[int, float]:
 
 
 def _is_clustered(query: Query) -> bool:
-    """Whether communities were looked for, and reports tell of those that there are."""
+    """Whether communities were looked for, and have reports if there are any."""
     sql = """
 SELECT FROM graphrag.community_states s
  WHERE s.corpus_id = $1

@@ -130,7 +130,7 @@ def _leading_on(
 
 
 def _nodes(query: Query, concepts: ConceptGraph | None, hub: float) -> WeakConcepts | JoinedNodes | None:
-    """Return the nodes to walk over: with weak concepts, with rows and their names as one; None for entities as they are."""
+    """Return the nodes to walk over: with weak concepts, with rows joined to their names; None for entities alone."""
     weak = None if concepts is None else WeakConcepts(graph_of(query), concepts)
     return JoinedNodes(query, weak, hub) if query.corpus.has_rows else weak
 
@@ -152,7 +152,7 @@ def _geometric_mean(query: Query, first: Ranking, second: Ranking, concepts: Con
 
 
 def _masses(ranking: Ranking, ids: Ids) -> Scores:
-    """Return the mass of chunks, ids ascending, (n,); of those that are not ranked the least that is."""
+    """Return the mass of chunks, ids ascending, (n,); chunks that are not ranked get the least mass of the ranked ones."""
     least = ranking.scores[ranking.scores > 0].min(initial=1.0)
     masses = np.full(len(ids), least)
     masses[np.searchsorted(ids, ranking.ids)] = np.maximum(ranking.scores, least)
@@ -167,7 +167,7 @@ def spread(
     limit: int,
     nodes: WeakConcepts | JoinedNodes | None = None,
 ) -> Ranking:
-    """Rank the `limit` best chunks of a graph by their mass; `nodes`: of which graph it is a part, if not of the query's."""
+    """Rank the `limit` best chunks of a graph by their mass; `nodes`: the graph that it is a part of, if not the query's."""
     ids, mass, flow = walk(graph, entity_seeds, chunk_seeds, query.options.damping)
     mass = leveled_sums(mass)
     best = among_best(query, ids, mass, limit)
@@ -272,7 +272,7 @@ def synonyms(query: Query, entities: Iterable[int]) -> Links:
 def walk(
     graph: Graph, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], damping: float
 ) -> tuple[Ids, Scores, Scores]:
-    """Personalised PageRank; return (chunk ids ascending, mass, what each entity–chunk edge brought of it).
+    """Personalised PageRank; return (chunk ids ascending, mass, the mass that each entity–chunk edge brought).
 
     The mass is exact to RESIDUAL. A chunk outside the graph keeps its seed; entities outside it are left out.
     """
@@ -371,9 +371,10 @@ SELECT {packed(chunks="m.chunk_id", starts="m.start_offset", ends="m.end_offset"
 
 @timed("seed_sentences")
 def sentence_shares(query: Query, chunks: list[int]) -> tuple[Ids, Ids, Scores]:
-    """Return (entities, chunks, shares), (n,) each, of what `chunks` mention; share: of the question in its sentence, 0 … 1.
+    """Return (entities, chunks, shares), (n,) each, of entities that `chunks` mention; share: of the question in its
+    sentence, 0 … 1.
 
-    Words of names are left out: what the question names is in most of the sentences.
+    Words of names are left out: most sentences contain what the question names.
     """
     row = query.db.query(_SENTENCES, ["int8[]"], [chunks])[0]
     if row["chunks"] is None:

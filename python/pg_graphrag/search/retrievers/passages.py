@@ -26,7 +26,7 @@ SELECT w.id, w.chunk_id, w.start_offset - c.start_offset AS start, w.end_offset 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The window of a chunk that is nearest a query, and the few sentences of it that are."""
+    """The window of a chunk that is nearest a query, and its few nearest sentences."""
 
     window: str
     sentences: str

@@ -237,9 +237,10 @@ class PathGraph:
         return lexical
 
     def explain(self, start: int, chunk: int) -> dict[str, Any]:
-        """Name the path that brought a chunk: that of the most important relationship that states it, else with most weight.
+        """Name the path that brought a chunk: by the most important relationship that states it, else the one with most
+        weight.
 
-        One through a hub or to one comes last.
+        A path through or to a hub comes last.
         """
         walks = self.walks(start)
         if not len(walks.weights):

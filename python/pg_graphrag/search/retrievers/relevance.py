@@ -76,7 +76,7 @@ def check_known(query: Query) -> None:
 
 @timed("relevance")
 def judge(query: Query, rows: list[FoundChunk]) -> None:
-    """Put the relevance of rows into their explanations, and what it is made of: words alone where the model has no curve."""
+    """Add the relevance of rows to their explanations, and what it is made of: words alone if the model has no curve."""
     if not rows:
         return
     ids: Ids = np.array(sorted({row.chunk_id for row in rows}), np.int64)

@@ -66,7 +66,7 @@ def match_reports(
 ) -> list[ReportMatch]:
     """Return the visible reports that a query is about, best first, at most `limit` (None: all).
 
-    `level`: of that level only; `communities`: of these only, of which a query about the whole is about all.
+    `level`: of that level only; `communities`: of these only; a query about the whole is about all of them.
     """
     if query.is_closed:
         return []

@@ -61,7 +61,7 @@ _COLUMNS = packed(
 
 @timed("turns")
 def with_turns(query: Query, rankings: Sequence[Ranking]) -> list[Ranking]:
-    """Return rankings in which turns have a part of the score of the turns around them: of what is above the last score.
+    """Return rankings in which turns get a part of the scores of the turns around them, measured above the last score.
 
     Other chunks keep their scores.
     """
@@ -114,7 +114,7 @@ class _Turns:
         return self._by_id[np.searchsorted(self._ascending, chunks)]
 
     def _lent(self, own: Scores) -> Scores:
-        """Return what turns have of the scores of others, (n,): of those further away a part of a part."""
+        """Return the part of others' scores that turns get, (n,); it decreases with the distance."""
         lent = np.zeros(len(own))
         from_before = from_after = own
         for _ in range(REACH):
@@ -125,7 +125,7 @@ class _Turns:
 
 
 def _turns(query: Query, chunks: Ids) -> _Turns:
-    """Read the visible turns of the conversations that chunks are of."""
+    """Read the visible turns of the conversations that chunks belong to."""
     visible = ""
     if query.removed is not None:
         visible = f"AND d.id <> ALL ({ids_literal(query.removed)})"

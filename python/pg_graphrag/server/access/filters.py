@@ -65,13 +65,12 @@ EVERY = Condition("true", (), ())
 
 
 def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str], of_versions: bool = False) -> Condition:
-    """Return the condition of a filter, as jsonb shows it.
+    """Return the condition of a filter, in jsonb's text.
 
-    `of_versions`: whether the corpus is a history that is asked in place of its corpus: keys are those of the documents.
+    `of_versions`: whether the corpus is a history that stands in for its corpus: then keys are those of the documents.
     `keys_of`: returns for the name of a relation SQL that reads its keys, as rows of one column ``key``.
 
-    Raises GraphRAGError: 22023 for what is no filter, naming the value; 54001 and 54000 where it is nested too deep or too
-      long.
+    Raises GraphRAGError: 22023 if it is no filter, naming the value; 54001 and 54000 if it is nested too deep or too long.
     """
     if len(text) > MAX_CHARACTERS:
         raise _too_large(f"{len(text):,} characters, more than {MAX_CHARACTERS:,}: {text[:60]}…")
@@ -110,7 +109,7 @@ class _Compilation:
 
     @property
     def _key(self) -> str:
-        """The key of the documents of which conditions are made."""
+        """The key of the documents that conditions apply to."""
         return self._key_of.format(d=self._d)
 
     def documents(self, filter_: Any, place: str, depth: int) -> str:
@@ -229,7 +228,7 @@ class _Compilation:
         return _joined(parts, "AND")
 
     def _fields(self, fields: Mapping[str, Any], path: tuple[str, ...], place: str, depth: int) -> str:
-        """Return the condition of an object of fields: containment, as far as there are no operators within."""
+        """Return the condition of an object of fields: containment, unless operators are within."""
         contained, parts = {}, []
         for name, value in fields.items():
             here = _at(place, name)
@@ -344,7 +343,7 @@ class _Compilation:
 
 
 def _is_operator(name: str) -> bool:
-    """Return whether a name is that of an operator, known or not."""
+    """Return whether a name is an operator's, known or not."""
     return _OPERATOR.fullmatch(name) is not None
 
 
@@ -422,7 +421,7 @@ def _at(place: str, name: str) -> str:
 
 
 def _json(value: Any) -> str:
-    """Return a value as JSON, numbers with all their digits. Of a text or number that is jsonpath too."""
+    """Return a value as JSON, numbers with all their digits. For a text or number this is also jsonpath."""
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, dict):

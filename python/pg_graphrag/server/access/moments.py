@@ -44,7 +44,7 @@ def zoned(date: str) -> str:
 def with_as_of(filter_: str | None, options: str) -> str | None:
     """Return the filter of a call together with its option `as_of`.
 
-    What is no option of its own kind is left to who reads the options, and refused there.
+    Invalid options are left to the parser of options, which refuses them.
     """
     values = read_json(options)
     moment = values.get("as_of") if isinstance(values, dict) else None

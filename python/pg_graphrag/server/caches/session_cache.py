@@ -71,7 +71,7 @@ class SessionCache:
         return value
 
     def latest(self, corpus: Corpus, key: Hashable) -> Any:
-        """Return the value under `key` of whatever revision, or None: of an extension that was made anew it is none of ours."""
+        """Return the value under `key` for any revision, or None; None too if the extension was made again."""
         entry = self._entries.get(key)
         if entry is None or _table(entry.revision) != _table(corpus.revision):
             return None
@@ -89,10 +89,10 @@ class SessionCache:
         first: bool = False,
         shared: int = 0,
     ) -> None:
-        """Cache something of `size` bytes; for it others are evicted where need be, and it where that is not enough.
+        """Cache a value of `size` bytes; others are evicted for it if necessary, and it is dropped if that is not enough.
 
-        `revision`: which the rows were read at, where that may be another than the corpus has. `first`: is evicted last.
-        `shared`: bytes besides that are mapped, which all sessions share.
+        `revision`: the revision at which the rows were read, if it may differ from the corpus'. `first`: is evicted last.
+        `shared`: bytes that are mapped besides, which all sessions share.
         """
         former = self._entries.get(key)
         self._entries[key] = _Entry(value, size, shared, corpus.id, revision or corpus.revision, first)
@@ -102,16 +102,16 @@ class SessionCache:
             release_freed()
 
     def is_shared(self, key: Hashable) -> bool:
-        """Return whether what is cached under `key` is mapped."""
+        """Return whether the value under `key` is mapped."""
         entry = self._entries.get(key)
         return entry is not None and entry.shared > 0
 
     def room(self, corpus: Corpus, key: Hashable, *, first: bool = False) -> int:
-        """Return how many bytes one large thing may take: a quarter, or what is left beside the rest of the corpus.
+        """Return how many bytes one large value may take: a quarter, or what the rest of the corpus leaves.
 
-        What comes `first` has the quarter. The rest of a corpus has the room that this leaves, and never comes back for what
-        was cached instead: a session that asks one corpus more than fits would else read all of it again for every query.
-        An eighth is left to what is small: postings.
+        Values with `first` get the quarter. The rest of a corpus gets the room that they leave, and never displaces them:
+        otherwise a session whose corpus does not fit would read all of it again for every query. An eighth is left to small
+        values: postings.
         """
         if first:
             return corpus.memory // 4
@@ -157,7 +157,7 @@ class SessionCache:
             self._asked[corpus.id] = float(_LAST_QUERIES)
 
     def sizes(self, corpus: Corpus | None = None) -> dict[str, int]:
-        """Return the bytes that are cached, of a corpus or of all, by the first word of the keys; with what is mapped."""
+        """Return the cached bytes, of a corpus or of all, by the first word of the keys; mapped bytes included."""
         sizes: dict[str, int] = {}
         for key, entry in self._entries.items():
             if corpus is not None and entry.corpus_id != corpus.id:
@@ -174,8 +174,8 @@ class SessionCache:
         self._asked.update(counts)
 
     def _evict(self, corpus: Corpus) -> None:
-        """Evict until the rest is within the bound: of other corpora, then of this, at last `first`; of those that the session
-        asks least often, the least lately used.
+        """Evict until the rest is within the bound: first other corpora, then this one, values with `first` last; within
+        these the corpora that the session asks least, least recently used first.
         """
         entries = self._entries
         total = sum(entry.size for entry in entries.values())

@@ -73,7 +73,7 @@ def mapped(db: Database, corpus: Corpus, name: str) -> Arrays | None:
 
 
 def note_asked(db: Database, corpus: Corpus, name: str) -> None:
-    """Say by the time of a file's last access that a session asks for what it has mapped of it."""
+    """Record by a file's access time that a session uses its mapped contents."""
     now = time.monotonic()
     if corpus.revision is None or now - _noted.get(corpus.id, -NOTED_SECONDS) < NOTED_SECONDS:
         return
@@ -108,10 +108,10 @@ def forget(db: Database, corpus_id: int | None = None) -> None:
 
 
 def outdated(db: Database) -> Iterator[int]:
-    """Yield corpora that sessions ask, whose files are of an earlier revision or run: for the caller to make them anew.
+    """Yield corpora that sessions ask, whose files have an earlier revision or run: the caller makes them again.
 
-    Not where they were made just now. Those that are still old then are removed: what kept new ones from being made is not met
-    again and again.
+    Not if they were made just now. Files that are still old afterwards are removed, so that whatever prevents new ones is
+    not met again and again.
     """
     files: dict[int, list[os.DirEntry[str]]] = {}
     for entry, parts in _files(db.folder(_FOLDER)):
@@ -151,7 +151,7 @@ def outdated(db: Database) -> Iterator[int]:
 
 
 def _is_older(name: str, other: str) -> bool:
-    """Whether a file is of another run of the server, or of an earlier revision."""
+    """Whether a file has another run of the server, or an earlier revision."""
     old, new = _NAME.fullmatch(name), _NAME.fullmatch(other)
     assert old is not None and new is not None
     return old["run"] != new["run"] or int(old["number"]) < int(new["number"])
@@ -215,7 +215,7 @@ def _views(data: mmap.mmap, start: int, described: Mapping[str, list[Any]]) -> A
 
 
 def _checksum(data: mmap.mmap, start: int) -> int:
-    """Return the CRC-32 of the sums of pages: as fast as memory is read, where that of all bytes takes a second for a GB."""
+    """Return the CRC-32 of the sums of pages: as fast as reading memory, while one of all bytes takes a second for a GB."""
     words = np.frombuffer(data, np.uint64, offset=start).reshape(-1, _PAGE // 8)
     return crc32(words.sum(axis=1, dtype=np.uint64).tobytes())
 

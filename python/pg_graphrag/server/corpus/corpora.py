@@ -24,12 +24,12 @@ class Corpus:
     """A corpus as the rest of the package sees it. `space` is its active embedding space, if there are vectors.
 
     `chooses_embedding`: whether its first documents choose the embedding model (`embedding_of`); until then
-    `options.embedding` is the default. `own_tables`: whether the space has tables of its own (`spaces.rows_of`).
-    `revision` names the state of the index in the statement's snapshot. None: there is no index yet, this transaction has
-    changed it, or nothing may be cached. `memory`: bytes that the session may cache. `forgets`: how many documents forget() had
-    taken out when the corpus was read, before its texts were. `awaits_removals`: whether the index may still have something of
-    documents that were deleted or retracted, also of those whose retraction ended since. `has_rows`: whether rows of attached
-    tables are documents of it.
+    `options.embedding` is the default. `own_tables`: whether the space has tables of its own (`spaces.rows_of`). `revision`
+    names the state of the index in the statement's snapshot; None: there is no index yet, this transaction has changed it,
+    or nothing may be cached. `memory`: bytes that the session may cache. `forgets`: how many documents forget() had removed
+    when the corpus was read, before its texts were. `awaits_removals`: whether the index may still have deleted or
+    retracted documents, also if the retraction ended since. `has_rows`: whether rows of attached tables are among its
+    documents.
     """
 
     id: int
@@ -85,7 +85,7 @@ _SEEN = "EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id)"
 
 
 def find(db: Database, name: str | None, *, also_moved: bool = False) -> Corpus:
-    """Return the corpus called `name`; 42704 when there is none or, not `also_moved`, it has moved; 22004 for a null."""
+    """Return the corpus called `name`; 42704 if there is none or, unless `also_moved`, it has moved; 22004 for a null."""
     rows = _select(db, "WHERE c.name = $1", "text", name) if name is not None else []
     if not rows:
         raise unknown_corpus(db, name)
@@ -108,7 +108,7 @@ def find_for_check(db: Database, name: str | None) -> tuple[Corpus, str | None]:
 
 
 def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
-    """Return the error that there is no corpus called `name` in this database: DETAIL is the url of the node that has it."""
+    """Return the error for an unknown corpus; DETAIL is the url of the node that holds it."""
     if name is None:
         return GraphRAGError(
             "corpus cannot be null", sqlstate="22004", hint="Give a name; where it may be left out, “default” is meant."
@@ -145,7 +145,7 @@ class ElsewhereError(GraphRAGError):
 
 
 def placed(db: Database, name: str) -> Placement | None:
-    """Return where a corpus is that is not in this database; None where it is, and where no node is known to have it."""
+    """Return where a corpus is that is not in this database; None if it is, or if no node is known to hold it."""
     (row,) = db.query("SELECT p.node, p.url FROM graphrag._placed($1) p", ["text"], [name])
     return None if row["node"] is None else Placement(row["node"], row["url"])
 

@@ -70,7 +70,7 @@ def spaces(db: Database, corpus_id: int) -> list[Space]:
 
 
 def of_state(candidates: list[Space], state: str) -> Space | None:
-    """Return the space that is active or building; None where there is none."""
+    """Return the space that is active or building; None if there is none."""
     return next((space for space in candidates if space.state == state), None)
 
 
@@ -139,9 +139,10 @@ SELECT pg_catalog.cardinality($1) = 0 OR EXISTS (
 
 
 def any_embedded(db: Database, corpus: Corpus, languages: Iterable[str], documents: list[int] | None) -> bool:
-    """Return whether a chunk in one of `languages` has a vector: of some documents; None: of the first and last of a corpus.
+    """Return whether a chunk in one of `languages` has a vector: of some documents; None: of the first and last of a
+    corpus.
 
-    True where there is no chunk. The corpus has a space.
+    True if there is no chunk. The corpus has a space.
     """
     vectors = rows_of("window", corpus.space, own_tables=corpus.own_tables)
     if documents is not None:

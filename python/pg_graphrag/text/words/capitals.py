@@ -167,7 +167,7 @@ class _Places:
         return is_opener
 
     def _begins_name(self, word: str, start: int, end: int) -> bool:
-        """Whether a short word is of the name behind it, since it is a given name or the text has both again."""
+        """Whether a short word belongs to the name after it: it is a given name, or the text has both together again."""
         pair = _CAPITAL_NEXT.match(self._text, end)
         if pair is None:
             return False

@@ -32,11 +32,11 @@ from pg_graphrag.text.words.stopwords import (
 
 
 class Morpheme(NamedTuple):
-    """A morpheme's span, its class, how many shortest units it consists of, and what makes a compound or a name of it weak.
+    """A morpheme's span, its class, how many shortest units it has, and its trait, which makes a compound or a name weak.
 
     `trait` is ``q`` for a quality (安全), ``a`` for an action (開始), ``e`` for a word that fits everywhere (関係), ``f`` for a
-    frequent one, ``p`` for a person's name, ``g`` for a name that was guessed, ``u`` for a word in no dictionary, ``l`` for a
-    Latin word in small letters, else empty.
+    frequent one, ``p`` for a person's name, ``g`` for a guessed name, ``u`` for a word in no dictionary, ``l`` for a Latin
+    word in small letters, else empty.
     """
 
     start: int
@@ -380,7 +380,7 @@ def _is_weak(part: list[Morpheme], kind: str) -> bool:
 
 
 def _is_act_alone(text: str, part: list[Morpheme]) -> bool:
-    """Whether a compound is an action without what it is done to (再評価, 無効化), or how something is (事実上)."""
+    """Whether a compound is an action without its object (再評価, 無効化), or a manner (事実上)."""
     words = [item for item in part if item.letter not in "as"]
     if len(words) != 1 or words[0].letter not in "NJVv":
         return False
@@ -400,7 +400,9 @@ def _is_within_word(text: str, item: Morpheme) -> bool:
 
 
 def _says_nothing(text: str, part: list[Morpheme]) -> bool:
-    """Whether a compound says how many (十人), how (具体的), is a bare quality (複雑性), or all of it fits everywhere."""
+    """Whether a compound only says how many (十人) or how (具体的), is a bare quality (複雑性), or consists of words that fit
+    everywhere.
+    """
     if _HOW_MANY.fullmatch(text, part[0].start, part[-1].end):
         return True
     end = text[part[-1].end - 1 : part[-1].end]

@@ -182,9 +182,10 @@ _CODE = re.compile(r"(?=\S*[A-Z])(?=\S*\d)\S+")
 def with_names(concepts: Sequence[Concept], names: Sequence[Concept], kept: Iterable[str] = ()) -> list[Concept]:
     """Return `concepts` and `names` of one text in order of appearance.
 
-    A phrase that holds names whole stays as it is. A name of analysers that joins names, and what lies within one or across its
-    bounds, is a piece; where only marks are between their bounds, those of analysers stand (U.S. for U.S). `kept`: keys of names
-    that stand as they are written, whatever the tagger says. So do codes: RZ-500K, where the tagger reads RZ-500K press or RZ.
+    A phrase that contains whole names stays unchanged. A name by analysers is a piece if it joins names, or lies within one
+    or across its bounds; if only punctuation is between their bounds, the analysers' bounds count (U.S. for U.S). `kept`:
+    keys of names that stay as written, whatever the tagger says. So do codes: RZ-500K, where the tagger reads RZ-500K press
+    or RZ.
     """
     if not names:
         return list(concepts)

@@ -370,7 +370,7 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
 
 
 def _inner_names(text: str, tokens: list[Token], classes: str) -> Iterator[Concept]:
-    """Yield names within a name, for walks alone: they lead from who is called after something to what that is.
+    """Yield names within a name, for walks alone: they lead from somebody called after a thing to that thing.
 
     "Bank of America" of "CEO of Bank of America", "King Henry III" and "Henry III" of "King Henry III of England", "Lorenzo
     Costa" of "Lorenzo Costa the Younger".
@@ -397,7 +397,9 @@ def _is_label(text: str, word: str, end: int) -> bool:
 
 @lru_cache(maxsize=50_000)
 def _is_no_name(word: str) -> bool:
-    """Whether a capitalised word alone is none: a participle ("Boiled"), two letters without a vowel ("Th"), an exclamation."""
+    """Whether a capitalised word alone is no name: a participle ("Boiled"), two letters without a vowel ("Th"), an
+    exclamation.
+    """
     if word.isupper() or not word.isalpha():
         return False
     lower = word.lower()

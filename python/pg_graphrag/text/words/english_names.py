@@ -117,10 +117,10 @@ def needed_for_name(words: list[str]) -> int:
 
 
 def needed_for_word_amid_other_script(word: str) -> int:
-    """Return how many mentions in a document make an entity of a single word that stands amid text in another script.
+    """Return how many mentions in a document make a single word amid text in another script an entity.
 
-    There most words in Latin letters are names. One that the lexicon has as a common word may be (Windows), what looks like a
-    verb or a quality in small letters (resize, actionable) is none.
+    There most words in Latin letters are names. A word that the lexicon has as a common word may be one (Windows); a verb
+    or a quality in small letters (resize, actionable) is none.
     """
     if _CAPTION.fullmatch(word):
         return NEVER
@@ -155,7 +155,7 @@ def says_what_to_do(words: list[str]) -> bool:
 
 
 def needed_for_name_in(text: str, start: int, end: int) -> int:
-    """Return how many mentions in a document make an entity of a name of a text, by what stands around it, too."""
+    """Return how many mentions in a document make a name in a text an entity, considering its surroundings."""
     words = text[start:end].split()
     needed = needed_for_name(words)
     if _CUT.match(text, end):
@@ -247,7 +247,7 @@ def _is_weak_modifier(word: str, letter: str) -> bool:
 
 
 def _is_how(word: str) -> bool:
-    """Whether an adjective says how something is (dark, downcast), not of what kind (municipal)."""
+    """Whether an adjective says how something is (dark, downcast), rather than what kind (municipal)."""
     is_of_kind = _OF_KIND.fullmatch(word.lower()) and frequency(word.lower(), "AJ") < _FREQUENT
     return word not in OF_RANK and word.islower() and not is_of_kind
 

@@ -137,7 +137,7 @@ def _goes_on(run: str, given: Morpheme, follows: Morpheme, speech: tuple[str, ..
 
 
 def _is_rest_of_name(run: str, family: Morpheme, given: Morpheme, follows: Morpheme) -> bool:
-    """Whether one character more is of a name: 高見 昂 季; but 氏, 様 and 著 are none of a name."""
+    """Whether one more character belongs to a name: 高見 昂 季; but 氏, 様 and 著 do not."""
     if follows.end - follows.start != 1 or follows is family:
         return False
     if follows.letter == "N":

@@ -98,7 +98,7 @@ def asked(query: str, language: str, *, spelled: bool = True) -> str:
 
 
 def _as_before(text: str) -> list[str]:
-    """Return the words that 0.2.0 made of a query's codes: what it indexed is found as it was."""
+    """Return the words that 0.2.0 made of a query's codes, so that texts which it indexed are still found."""
     words = [_APART.sub(" ", word) for word in text.split() if _TOGETHER.search(word)]
     return words + [f"v{version}" for version in _WITHOUT_V.findall(text)]
 

@@ -295,5 +295,5 @@ _PIECE = re.compile(
 
 
 def is_placeholder(word: str) -> bool:
-    """Whether a word stands for something else (foo, foo-data, libfoo.so, XYZ, file.txt) or is a piece (what_, a.8)."""
+    """Whether a word is a placeholder (foo, foo-data, libfoo.so, XYZ, file.txt) or a fragment (what_, a.8)."""
     return word in PLACEHOLDERS or any(pattern.fullmatch(word) for pattern in (_MADE_UP, _PIECE, _OF_SOMEBODY))

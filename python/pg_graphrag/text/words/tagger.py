@@ -170,9 +170,9 @@ class _UnknownWords:
     def _extend(
         self, word: str, start: int, ways: list[dict[_State, float]], suffixes: dict[tuple[int, int, int], float]
     ) -> None:
-        """Extend the likeliest ways to a place in a word by a morpheme that begins there.
+        """Extend the likeliest paths to a place in a word by a morpheme that begins there.
 
-        `suffixes`: logarithms by end, tag and length, of which many morphemes have the same.
+        `suffixes`: logarithms by end, tag and length, which many morphemes share.
         """
         length, here = len(word), ways[start]
         least = _IMPOSSIBLE
@@ -262,7 +262,7 @@ def _hanta() -> Path | None:
 
 
 def _hanta_model(name: str) -> list[Any]:
-    """Return the parts of a model as HanTa has it, without sequences of words."""
+    """Return the parts of a model in HanTa's form, without sequences of words."""
     folder = _hanta()
     assert folder is not None
     with gzip.open(folder / f"{name}.pgz") as file:

@@ -365,9 +365,9 @@ LEAST = 0.4
 def entities_by_words(query: Query, limit: int) -> dict[int, tuple[float, bool]]:
     """Return {entity id: (score in 0 … 1, whether the query contains the name in any spacing and form of characters)}.
 
-    At most `limit`, best first; ties by key. So LazyGraphRAG is found by Lazy GraphRAG, and コスト削減率 by コスト, 削減. There is no
-    index of names: an entity with a word in its name is mentioned in chunks with this word, which BM25 finds. So the answer
-    depends on what the caller may see, as BM25 and mentions do.
+    At most `limit`, best first; ties by key. So LazyGraphRAG is found by Lazy GraphRAG, and コスト削減率 by コスト, 削減.
+    There is no index of names: an entity with a word in its name is mentioned in chunks with this word, which BM25 finds. So
+    the answer depends on what the caller may see, as BM25 and mentions do.
     """
     text = query.text if query.low is None else ", ".join(query.low)
     terms = query.lexemes(text)

@@ -9,7 +9,7 @@ from pg_graphrag.beside.cli.terminal import aligned, print_json
 from pg_graphrag.beside.client import CorpusComparison, GraphRAG
 from pg_graphrag.beside.judging.files import read_lines
 
-# Of the questions that changed, so many are printed for each mode.
+# So many of the questions that changed are printed for each mode.
 _MOST_QUESTIONS = 10
 _COSTS = ("documents", "chunks", "entities", "relationships", "calls", "tokens_in", "tokens_out", "cost", "p50_ms")
 

@@ -87,7 +87,7 @@ def _connection(args: argparse.Namespace, publisher: Connection) -> str:
 
 def _print_notes(plan: Plan) -> None:
     for note in plan.notes:
-        # Names of the publisher may have line ends; what is printed may be run.
+        # Names of the publisher may contain line ends, and users may run what is printed.
         print(printable("-- " + " ".join(note.splitlines())))
 
 

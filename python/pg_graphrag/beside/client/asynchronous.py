@@ -65,7 +65,7 @@ T = TypeVar("T")
 LOOK_SECONDS = 1.0
 FAILED_SECONDS = 5.0
 CONNECT_SECONDS = 2  # libpq's least
-# Connections of a pool that a call finds lost before it takes the next as it is.
+# After so many lost connections of a pool, a call takes the next one unchecked.
 LOST_CONNECTIONS = 100
 Connection = psycopg.AsyncConnection[Any]
 
@@ -112,7 +112,7 @@ class AsyncGraphRAG:
         self.corpus = corpus
         self._log_queries = log_queries
         self._source = source
-        # Of the node that has the corpus, where it is not in `source`.
+        # URL of the node that holds the corpus, if it is not `source`.
         self._node_url: str | None = None
         self._follows = True
         self._nodes: dict[str, AsyncGraphRAG] = {}
@@ -193,7 +193,8 @@ class AsyncGraphRAG:
             try:
                 async with self._connection() as connection:
                     result = await execute(connection, statement)
-                # What is no call of a function does not say that the corpus is not there.
+                # An empty result of a plain statement does not show whether the corpus is still there; a function would
+                # fail.
                 if statement.function is not None or result or not await self._has_moved():
                     return result
             except psycopg.errors.UndefinedObject:
@@ -216,7 +217,7 @@ class AsyncGraphRAG:
                 # The source knows whether another node has it.
                 break
             except psycopg.OperationalError:
-                # Gone, shut down, or in conflict with what it replays.
+                # Gone, shut down, or in conflict with its replay.
                 replica.leave_alone()
         return await self._run(statement)
 
@@ -408,7 +409,7 @@ class AsyncGraphRAG:
         requests = nodes.requests(None, names, places)
         answers: dict[nodes.Request, Results[SearchResult] | Exception] = {}
         for _ in range(nodes.MAX_STEPS):
-            # With connections of their own, the first database too: what is late may hold its connection for longer.
+            # All get their own connections, the first database too: a late call may hold its connection for longer.
             clients = {request: self._at(request.place.url if request.place else self._source) for request in requests}
             calls = {
                 request: partial(clients[request]._search, request.corpora, **form.arguments) for request in requests
@@ -418,7 +419,7 @@ class AsyncGraphRAG:
             for request, client in clients.items():
                 if isinstance(answers[request], nodes.LateError):
                     self._forget(client)
-                # What sent this client there is older than what is known there.
+                # The address that led this client there is older than what that node knows.
                 elif (
                     isinstance(answers[request], psycopg.errors.UndefinedObject)
                     and request.place
@@ -852,7 +853,7 @@ class AsyncGraphRAG:
         else:
             async with self._source.connection() as connection:
                 autocommit = connection.autocommit
-                # In a transaction the server says what is wrong.
+                # Within a transaction the server's own error explains it.
                 if connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
                     await connection.set_autocommit(True)
                 try:
@@ -971,7 +972,7 @@ class _Replica:
         self.client = client
         self._next_look = 0.0
         self._lag = float("inf")
-        # When what it shows was what the primary had: while it receives nothing, it is behind by the time since then at most.
+        # When its contents equalled the primary's: while it receives nothing, it is behind by the time since then at most.
         self._current_at = float("-inf")
 
     async def may_answer(self, max_lag: float) -> bool:

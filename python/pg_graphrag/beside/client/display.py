@@ -70,7 +70,7 @@ class ProgressBar:
     """Shows how many documents are indexed: a bar in a notebook, else a line on standard error."""
 
     def __init__(self) -> None:
-        # Nobody has a notebook who has not imported IPython.
+        # Without IPython imported, there is no notebook.
         shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
         self._is_notebook = shell is not None and hasattr(shell, "kernel")
         self._handle: Any = None

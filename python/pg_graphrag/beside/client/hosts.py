@@ -42,7 +42,7 @@ SELECT coalesce(pg_catalog.bool_or(c.relname OPERATOR(pg_catalog.=) '_installed'
    AND c.relname OPERATOR(pg_catalog.=) ANY ('{_installed,nodes}'::pg_catalog.name[])
 """
 _VERSION = "SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'pg_graphrag'"
-# What a database answers that lacks what is asked for.
+# Errors of a database that lacks the requested object.
 LACKS = (
     *(psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn),
     psycopg.errors.InvalidSchemaName,

@@ -28,10 +28,10 @@ from pg_graphrag.ground.merged_order import row_order
 T = TypeVar("T")
 # Nodes that a client is sent to, one by the other, before it believes the last: the catalogues contradict each other.
 MAX_STEPS = 3
-# Of the URL of a node: where it is, and which of several hosts is meant.
+# Parameters of a node's URL: where it is, and which of several hosts is meant.
 _PLACES = frozenset(("host", "port", "dbname", "target_session_attrs", "load_balance_hosts"))
-# Of the client's own parameters, what is meant for one host, or proves there who the client is; and what takes its place: empty,
-# not absent, where a variable of the environment would come in.
+# Parameters of the client's URL that belong to one host, or prove to it who the client is. They are replaced by empty
+# values, because a variable of the environment would replace absent ones.
 _OF_ONE_HOST = ("password", "hostaddr", "gssdelegation", "scram_", "oauth_")
 _OF_NO_HOST = {"password": "", "hostaddr": "", "gssdelegation": "0"}
 _PORT = "5432"
@@ -296,7 +296,7 @@ class Form:
             top_k += offset
         else:
             offset = 0
-        # Of each row it says how relevant it is.
+        # Then each row says how relevant it is.
         if isinstance(minimum, int | float) and not isinstance(minimum, bool) and 0 <= minimum <= 1:
             options["min_relevance"] = 0
         else:
@@ -315,7 +315,7 @@ class Form:
         faults: list[Exception] = []
         for (place, corpora), answer in answers.items():
             if isinstance(answer, Exception):
-                # Of all that the caller may read there may be nothing at a node.
+                # A node may hold none of the corpora that the caller may read.
                 has_nothing = isinstance(answer, _OF_NAMES) and set(corpora) == {ALL}
                 if not has_nothing and (isinstance(answer, _OF_NAMES) or not isinstance(answer, _OF_NODES)):
                     raise answer

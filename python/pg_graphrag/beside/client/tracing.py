@@ -61,7 +61,7 @@ class Call:
             "gen_ai.operation.name": operation,
             "gen_ai.data_source.id": corpus,
             "pg_graphrag.function": function,
-            # What is none may be any text.
+            # An invalid mode may be any text.
             "pg_graphrag.mode": mode if mode in MODES else "unknown",
         } | ({"gen_ai.workflow.name": "ask"} if is_answer else {})
         self._parts: Mapping[str, Any] = {}
@@ -157,7 +157,7 @@ def call(function: str, corpus: str, mode: str, text: str, options: Mapping[str,
     try:
         yield traced
     except BaseException as error:
-        # Who closes a stream has had enough of it.
+        # Closing a stream early is no error.
         traced.end(None if isinstance(error, GeneratorExit) else error)
         raise
     else:

@@ -15,7 +15,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 # One statement's worth. An argument of the extension's holds 8,388,608 characters.
 _MAX_ENTRIES = 200
 _MAX_CHARACTERS = 2_000_000
-# Of numbers in texts, which are short.
+# Of short texts of numbers.
 _MAX_NUMBERS = 100_000
 # Lines that a system may have put before a chunk: title and metadata.
 _MAX_HEAD = 20

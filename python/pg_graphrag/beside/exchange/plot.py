@@ -33,7 +33,7 @@ MAX_NAME = 28
 LEGEND_WIDTH = 34
 LEGEND_LINES = 3
 _SIZE = (14.0, 10.0)
-# Graphs of so many entities show their ties, and fill the page; others their communities.
+# Graphs with at most so many entities fill the page and show single relationships; larger ones show communities.
 FEW = 60
 # Wider than the one that matplotlib brings, where they are installed: names of all scripts.
 _FONTS = (

@@ -45,7 +45,7 @@ class ProcessDatabase(Database):
         self._session.check_encoding()
         self._encoders: dict[str, Callable[[Any], Any]] = {}
         self._cursors = 0
-        # What routines are given: this, or what stands for all connections to the database.
+        # The database that routines get: this one, or the one that stands for all connections.
         self.shared: Database = self
         self._is_streaming = False
 
@@ -75,7 +75,7 @@ class ProcessDatabase(Database):
     def _call(self, routine: Routine) -> Iterator[None]:
         session = self._session
         if self._is_streaming:
-            # Its transaction is of another caller, perhaps, and of rights that this call was not asked about.
+            # The transaction may belong to another caller, with rights that this call was not checked for.
             raise self.error(
                 GraphRAGError(
                     "this connection has a stream under way",

@@ -24,7 +24,7 @@ REFUSED = {
 }
 
 _databases: dict[Hashable, SharedDatabase] = {}
-# Of a connection. A dictionary would keep it alive: its process has it.
+# An attribute of the connection. A dictionary would keep the connection alive, because its process refers to it.
 _PROCESS = "_pg_graphrag_process"
 
 

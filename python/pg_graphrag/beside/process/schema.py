@@ -85,7 +85,7 @@ def _update(cursor: psycopg.Cursor[Any], vector_schema: str) -> bool:
             sqlstate="42501",
             hint="Connect as that role, or as a member of it.",
         )
-    # What is made belongs to whom the rest belongs.
+    # New objects get the same owner as the existing ones.
     cursor.execute("SELECT pg_catalog.set_config('role', %s, true)", [owner])
     # Each call of a process reads this table first: no call is under way from here on.
     cursor.execute("LOCK TABLE graphrag._installed IN ACCESS EXCLUSIVE MODE")

@@ -41,12 +41,12 @@ class Session:
         self.is_joint = False
         self.is_cancelled = False
         self._owner = ""
-        # Of the transaction that is open: the caller's role, the role in force, and whether it has one snapshot.
+        # The open transaction: the caller's role, the role in force, and whether it has one snapshot.
         self._caller = self._role = ""
         self._is_snapshot = False
         # Whether nothing was asked in it yet.
         self._is_unused = False
-        # When what is bounded ends (time.monotonic()), after how many seconds, and how long the session's own statements may take
+        # When the time limit ends (time.monotonic()), its length in seconds, and the session's own statement_timeout
         # (ms; 0: no limit).
         self._deadline: float | None = None
         self._seconds = 0.0
@@ -206,11 +206,11 @@ class Session:
                 return
             self._begin()
         elif self._is_snapshot and not any(item.reads for item in self.routines):
-            # What reads one snapshot has not written; what writes is to see what others have written meanwhile.
+            # A transaction with one snapshot has written nothing; a writing one must see what others have written meanwhile.
             self.end("COMMIT")
             self._begin()
         elif self._is_unused and any(map(_may_open, self.routines)):
-            # The call was admitted in a transaction for what writes, and begins with what reads one snapshot.
+            # The call was admitted in a transaction for writing, but begins with a part that reads one snapshot.
             self.end("COMMIT")
             self._begin()
         role = self._owner if self._as_owner() else self._caller
@@ -336,7 +336,7 @@ class Session:
                 if role is not None:
                     role_cursor.execute(b"SELECT pg_catalog.set_config('role', $1, true)", [role], prepare=True)
                 if milliseconds is not None:
-                    # Of the next statement: that of this one has begun.
+                    # For the next statement: this one's time has begun already.
                     self._limit_cursor.execute(_LIMIT, [str(milliseconds)], prepare=True)
                 self.cursor.execute(statement.encode(), parameters, prepare=prepare)
         except psycopg.Error as error:

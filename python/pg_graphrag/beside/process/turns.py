@@ -34,7 +34,7 @@ class Turn:
     def __init__(self, database: "ProcessDatabase", identity: Hashable, *, is_end: bool = False) -> None:
         self.database = database
         self._identity = identity
-        # Whether it is to end what is under way: it hears no cancel while it waits.
+        # Whether it must end the work under way: it hears no cancel while it waits.
         self._is_end = is_end
         self._thread = threading.get_ident()
         self._outer: Turn | None = None
@@ -54,7 +54,7 @@ class Turn:
                 )
             )
         with _changed:
-            # A cancel meanwhile is of the call that has the connection.
+            # A cancel meanwhile is meant for the call that has the connection.
             while not _changed.wait_for(self._is_connection_free, LONG_STATEMENT / 2):
                 pass
             self._has_connection = id(self.database) not in _at_work

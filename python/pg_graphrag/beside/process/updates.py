@@ -13,7 +13,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 _QUOTE = re.compile(r"\$[a-z_]*\$")
 # Looks at the server before an installation.
 _INSTALLING = re.compile(r"^DO ")
-# Closes what is new, of each update.
+# The part of each update that closes new functions.
 _CLOSING = re.compile(r"^DO \$new\$")
 _REPLACED = re.compile(r"^CREATE (FUNCTION|PROCEDURE|VIEW|TRIGGER) ")
 _DEFINED = re.compile(r"^CREATE (?:UNIQUE )?(TABLE|SEQUENCE|TYPE|INDEX) ([^\s(]+)")

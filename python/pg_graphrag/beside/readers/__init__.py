@@ -94,7 +94,7 @@ def read_source(source: Source, kind: str) -> Iterator[Item]:
     try:
         if (size := source.size()) > MAX_BYTES and kind not in _BY_LINE:
             raise source.error(f"has {size:,} bytes; at most {MAX_BYTES:,} are read: split it")
-        # A kind's library is loaded with the first file of it.
+        # A reader and its library are imported for the first file of its kind.
         reader = cast(Reader, getattr(import_module(f"{__name__}.{module}"), name))
         for item in reader(source):
             if not isinstance(item, Document) or item.source_key != source.key:

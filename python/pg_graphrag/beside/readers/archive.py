@@ -13,10 +13,10 @@ from lxml import etree
 
 from pg_graphrag.beside.readers.source import Source
 
-# Unpacked bytes of an archive, and of one XML part, of which a parser makes some ten times as much.
+# Unpacked bytes of an archive, and of one XML part, which takes some ten times as much memory when parsed.
 MAX_BYTES, MAX_XML_BYTES = 1 << 30, 1 << 27
 MAX_MEMBERS = 20_000
-# Namespace of what names other parts.
+# Namespace of references to other parts.
 RELATIONSHIPS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _XML = (".xml", ".rels", ".opf", ".ncx")
 _STEP = 1 << 16

@@ -56,7 +56,7 @@ def parsed(data: bytes) -> EmailMessage:
     message = cast(EmailMessage, BytesParser(policy=BOUNDED).parsebytes(data))
     charset = next(filter(None, (part.get_content_charset() for part in message.walk())), None)
     if charset and not data.isascii():
-        # Headers in no encoding are in that of the text.
+        # Headers without an encoding have that of the text.
         message = cast(EmailMessage, BytesParser(policy=cast(Any, BOUNDED).clone(charset=charset)).parsebytes(data))
     return message
 

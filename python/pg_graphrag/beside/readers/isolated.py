@@ -17,8 +17,7 @@ from pg_graphrag.beside.readers import Item, ReadError, ReadOptions, ReadProgres
 
 MAX_SECONDS = 300.0
 MAX_MEMORY = 4 << 30
-# More of it where text is recognised: models, and what they make of pages, for several at once. It is room for addresses; of
-# memory a page takes less.
+# More for text recognition: models, and their data for several pages at once. It limits addresses; a page takes less memory.
 _OCR_MEMORY = 6 << 30
 # Read here: nothing in them takes more than they are long, and they may be longer than what a process may hold. Not markup that
 # stands within itself.
@@ -96,7 +95,7 @@ class IsolatedReader:
         if self._pipe is not None:
             self._pipe.close()
         if self._process is not None:
-            # With what it runs: Tesseract.
+            # Together with its child process: Tesseract.
             with contextlib.suppress(AttributeError, OSError):
                 if self._process.pid:
                     os.killpg(self._process.pid, signal.SIGKILL)

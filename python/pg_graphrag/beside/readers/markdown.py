@@ -23,7 +23,7 @@ _YAML = re.compile(r"\A---[ \t]*\n(?P<text>(?:[^\n]*\n){0,500}?)(?:---|\.\.\.)[ 
 _TOML = re.compile(r"\A\+\+\+[ \t]*\n(?P<text>(?:[^\n]*\n){0,500}?)\+\+\+[ \t]*(?:\n|\Z)")
 # The boxes of lists and forms.
 CHECKED, UNCHECKED = "☒", "☐"
-# Of each value a parser makes some hundred times its length.
+# A parser takes some hundred times the length of a value.
 _LONGEST_FRONT_MATTER = 100_000
 _TITLE_LINE = re.compile(r"^title:(.+)$", re.MULTILINE)
 _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})[^`\n]*")
@@ -34,7 +34,7 @@ _PLAIN = re.compile(r" {0,3}(?![>|+*#-])\S[^\n]*")
 _SPDX = re.compile(r"SPDX-License-Identifier:[ \t]*([\w.+() -]{1,100})")
 # Lines of nothing but linked pictures.
 _BADGES = re.compile(r"[ \t]*(?:\[!\[[^\]\n]*\]\([^()\n]*\)\]\([^()\n]*\)[ \t]*)+")
-# "contribuci&oacute;n"; what stands between backticks is code.
+# "contribuci&oacute;n"; text between backticks is code.
 _CODE_OR_REFERENCE = re.compile(r"`[^`\n]*`|&(?:[A-Za-z][A-Za-z0-9]{1,15}|#\d{1,6}|#[xX][0-9A-Fa-f]{1,6});")
 _MARKS_OF_TEXT = "\u00a0¿¡«»‹›“”„‘’‚–—…·"
 _TICKS = re.compile(r"^`{3,}", re.MULTILINE)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from PIL import Image
 
-# Of one document: pictures, and their bytes; of one picture: bytes, and pixels.
+# Limits of one document: pictures, and their bytes; of one picture: bytes, and pixels.
 MAX_PICTURES, MAX_BYTES = 1000, 1 << 28
 MAX_PICTURE_BYTES, MAX_PIXELS = 1 << 26, 120_000_000
 # Smaller ones are bullets, lines and icons.
@@ -31,7 +31,7 @@ MEDIA_TYPES = {
 }
 # No others are opened: those of PostScript would run a program.
 _FORMATS = (*MEDIA_TYPES, "TIFF", "BMP", "HEIF")
-# What stands in a text for picture number n until its place is known: characters that no text has.
+# The mark of picture number n in a text until its place is known: characters that no text has.
 _MARK = re.compile("\ufdd0([\ufdd1-\ufdda]{1,6})\ufddb")
 _CAPTION = re.compile(
     r"(?:fig(?:ure|\.)?|photo(?:graph)?|plate|chart|diagram|screenshot|image|picture|illustration|exhibit|abb(?:ildung|\.)?|bild|foto"
@@ -173,7 +173,7 @@ class Gallery:
             place = places.get(picture.index)
             caption = picture.caption
             if caption is None:
-                # Of a page of PDF the first caption is taken as that of the first picture.
+                # On a PDF page the first caption is taken as that of the first picture.
                 of_page = captions.get(picture.page or 0, iter(()))
                 caption = next(of_page, None) if place is None else _caption_near(text, place)
             placed.append(replace(picture, place=place, caption=caption, recognised_text=texts.get(picture.index)))
@@ -238,7 +238,7 @@ def pixels_of(image: "Image.Image") -> "Image.Image":
 
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith(("I", "F")):
-        # Of more than eight bits: from the darkest to the brightest.
+        # More than eight bits: scaled from the darkest to the brightest.
         image = image.convert("I").convert("F") if image.mode.startswith("I;") else image.convert("F")
         darkest, brightest = cast(tuple[float, float], image.getextrema())
         scale = 255 / ((brightest - darkest) or 1.0)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-# A longer table is cut into chunks and windows, of which all but the first would lack its heads.
+# A longer table is cut into chunks and windows, most of which would lack its heads.
 MAX_TABLE = 600
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from pg_graphrag.ground.numeric import Ids, np
 
-# By name, whichever table has them; `id` is of its own.
+# By column name, whichever table has it; `id` is the table's own number.
 _OF_TABLE = {
     "batch_id": "llm_batches",
     "call_id": "llm_calls",
@@ -35,7 +35,7 @@ _OF_COLUMN = {
 # Items of BM25, by the kind that their row says.
 ITEMS = {"chunk": "chunks", "entity_mention": "entity_mentions", "relationship_mention": "relationship_mentions"}
 _ITEM_COLUMNS = {("bm25_tail", "item_id"), ("bm25_tombstones", "item_id")}
-# Of reports: lists in each of their findings.
+# In reports: lists within each finding.
 FINDINGS = ("community_reports", "findings")
 FINDING_LISTS = {"entity_ids": "entities", "relationship_ids": "relationships", "chunk_ids": "chunks"}
 # Packed ones, which SQL does not read: of segments items and documents, of states of communities the ends of edges.
@@ -80,7 +80,7 @@ class Renumbering:
 
     shifts: dict[str, int] = field(default_factory=dict)
     maps: dict[str, dict[int, int]] = field(default_factory=dict)
-    # Of a table, up to which number of the source others may follow.
+    # By table: the highest number of the source below the reserved ones.
     highest: dict[str, int] = field(default_factory=dict)
 
     def number(self, domain: str, expression: str) -> str:

@@ -14,8 +14,8 @@ from pg_graphrag.beside.process.corpus_copy.row_numbers import ITEMS, edge_ends,
 from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations, SourceCorpus
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 
-# Made by steps of their own, or not at all: attachments are triggers on the application's tables, a batch at an endpoint is
-# read by who sent it, revisions are the database's, the nodes of no corpus.
+# Tables with steps of their own, or left out: attachments are triggers on the application's tables, a batch at an
+# endpoint is read by its sender, revisions belong to the database, nodes to no corpus.
 APART = {
     "corpora",
     "providers",
@@ -34,7 +34,7 @@ _VALUES = {
     ("documents", "attached_id"): "NULL::int",
     ("jobs", "lease"): "NULL::int",
     ("llm_batch_requests", "batch_id"): "NULL::bigint",
-    # It says what numbers stand for, which are others now: the next job of reports makes it anew, as of imported ones.
+    # It contains numbers, which are different now: the next job of reports makes it again, as for imported reports.
     (
         "community_reports",
         "input_hash",
@@ -178,7 +178,7 @@ class RowCopy:
             f"INSERT INTO graphrag.documents ({listed}) SELECT {selected} FROM pg_temp.graphrag_pictured p"
             " CROSS JOIN LATERAL graphrag._pictures_hash(p.id) AS h (hash) ORDER BY p.id".encode()
         )
-        # What was imported is for the content that has this hash.
+        # An import belongs to the content with this hash.
         self._writer.execute(
             "UPDATE graphrag.imported_extractions i SET content_hash = d.content_hash"
             "  FROM pg_temp.graphrag_pictured p JOIN graphrag.documents d ON d.id = p.id"

@@ -13,7 +13,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 Relations = list[tuple[str, list[str]]]
 
 _CONDITIONS = {
-    # What is in a batch is asked again.
+    # Requests in a batch are asked again.
     "llm_batch_requests": "x.state <> 'sent'",
     # What says that a document is without some vectors, and what failed for good: all else is queued with its document.
     "jobs": "x.document_id IS NOT NULL AND x.chunks IS NULL AND x.state <> 'leased' AND (x.state = 'failed'"
@@ -29,7 +29,7 @@ class SourceCorpus:
     corpora: list[dict[str, Any]]
     # Whether it is the history of another, which does not come along.
     is_history: bool
-    # Those in use: (number, corpus, provider, model, dimensions, state, time).
+    # Spaces in use: (number, corpus, provider, model, dimensions, state, time).
     spaces: list[tuple[Any, ...]]
 
     @classmethod

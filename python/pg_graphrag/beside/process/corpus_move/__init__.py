@@ -29,7 +29,7 @@ __all__ = ["CorpusMove", "move_corpus", "undo_move"]
 
 # A round that brought fewer rows is the last but one.
 _FEW_ROWS = 1000
-# Where others write faster than rounds end, so many are tried.
+# The maximum of rounds, if others write faster than rounds end.
 _MOST_ROUNDS = 10
 
 
@@ -103,7 +103,7 @@ def move_corpus(
         report(f"round {count}: {brought} in {done.seconds:.1f} s")
         here, there = _marks(source, target, name)
         assert here is not None
-        # Who reads the whole corpus for long leaves the next round much.
+        # A round that reads the whole corpus takes long and leaves much for the next one.
         is_small = done.seconds < pause or (done.rows < _FEW_ROWS and not done.is_whole)
         if not is_first and (count >= _MOST_ROUNDS or is_small):
             break

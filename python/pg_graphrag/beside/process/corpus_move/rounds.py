@@ -37,7 +37,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 
 # So many numbers more than a corpus has are reserved in each table, for rows that come while it moves.
 _ROOM = 100_000_000
-# Seconds for which the last round waits for who copies into the target or holds its documents: nobody writes meanwhile.
+# Seconds for which the last round waits for other copies into the target, or locks on its documents: writers wait meanwhile.
 _PATIENCE = 10.0
 # The oldest transaction that is under way.
 _OLDEST = "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text"

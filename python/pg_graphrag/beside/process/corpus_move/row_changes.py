@@ -28,7 +28,7 @@ from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 from pg_graphrag.beside.process.corpus_move.marks import Arrival
 
-# Tables without a primary key, by what tells their rows apart.
+# Tables without a primary key, with the columns that identify their rows.
 _KEYS = {
     "entity_values": ["entity_id", "kind", "value"],
     "relationship_values": ["relationship_id", "kind", "value"],
@@ -48,11 +48,11 @@ SELECT c.relname::text, ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(x.co
 _KEPT = {"chunks", "entities", "relationships", "communities", "community_reports", "curations"}
 # By steps of their own, or with them.
 _APART = APART | {"pictures", "jobs", "_histories"}
-# Where the key has no index: what has one, and is the same for a key.
+# If the key has no index: columns that have one and are constant for a key.
 _INDEXED = {"window_vectors": ["space_id", "chunk_id", "window_id"]}
-# Keys are compared by sums over so many groups; those of a group that differs are sent.
+# Keys are compared by sums over so many groups; the keys of a differing group are sent.
 _GROUPS = 1024
-# Of a table, by group: the number of rows, and the sum of the hashes of their keys.
+# For a table, by group: the number of rows, and the sum of the hashes of their keys.
 KeySums = dict[int, tuple[int, int]]
 # What a fingerprint has of rows that differ in numbers and hashes that are made of them.
 _LINES = {
@@ -88,9 +88,9 @@ class RowChanges(RowCopy):
         is_known = arrival.equal is not None and value(self._writer, _IS_KNOWN, [arrival.written[-1]])
         self._equal = arrival.equal if is_known else None
         self._sums_before = sums_before
-        # Of the source's keys, by table: those of the target after the round.
+        # Sums of the source's keys, by table; after the round, those of the target.
         self.sums: dict[str, KeySums] = {}
-        # Tables of which rows were sent.
+        # Tables whose rows were sent.
         self._sent: set[str] = set()
         maps = self._numbers.maps
         self._there = replace(
@@ -112,7 +112,8 @@ class RowChanges(RowCopy):
         )
         for table, names in loose:
             self._load(table, names)
-        # Their history is brought like them: no version is to be made of what they become. Pictures go with their documents.
+        # Their history is copied too: the triggers must not make versions of these changes. Pictures go with their
+        # documents.
         self._writer.execute("DELETE FROM graphrag._histories h WHERE h.corpus_id = ANY (%s)", [self._there.ids])
         self._delete_gone("documents", columns["documents"])
         self._delete_changed_documents(columns["documents"])
@@ -227,7 +228,7 @@ class RowChanges(RowCopy):
                 f" WHERE d.corpus_id IN ({corpora}) AND {self._is_newer_document('d')}))"
             )
         if table == "community_reports":
-            # What is copied of one depends on whether its community is due.
+            # How a community is copied depends on whether its report is due.
             communities = f"SELECT FROM graphrag.communities c WHERE c.id = x.community_id AND {self._is_newer('c')}"
             return f"({self._is_newer('x')} OR EXISTS ({communities}))"
         return self._is_newer("x")

@@ -12,7 +12,7 @@ from pg_graphrag.beside.process.corpus_move.marks import mark_of, place
 from pg_graphrag.beside.process.corpus_move.switch import drop, freeze, thaw
 from pg_graphrag.ground.errors import GraphRAGError
 
-# What people and applications write, without numbers of rows and without what workers make of it.
+# Tables that people and applications write, without row numbers and columns that workers fill.
 _WRITTEN = {
     "documents": """
         SELECT ROW (d.corpus, d.source_key, d.title, graphrag._content_hash(d.title, d.content), d.metadata, d.created_at,
@@ -38,7 +38,7 @@ _WRITTEN = {
         SELECT ROW (c.name, g.role, g.level)
           FROM graphrag.corpus_grants g JOIN graphrag.corpora c ON c.id = g.corpus_id WHERE c.id = ANY (%(corpora)s)
            AND EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE (r.oid, r.rolname) = (g.role_oid, g.role))""",
-    # Providers may have other names, and beside a database there is no graph.
+    # Providers may have other names, and a plain schema has no graph.
     "options or conditions": """
         SELECT ROW (c.name, pg_catalog.regexp_replace((c.options - 'cypher')::text, '"provider": "[^"]*"', '', 'g'), c.protection)
           FROM graphrag.corpora c WHERE c.id = ANY (%(corpora)s)""",
@@ -48,7 +48,7 @@ SELECT c.id FROM graphrag.corpora c WHERE c.name = %(name)s
  UNION ALL
 SELECT h.history_id FROM graphrag._histories h JOIN graphrag.corpora c ON c.id = h.corpus_id WHERE c.name = %(name)s
 """
-# By what values are shown, in both.
+# Settings that decide how values are shown, the same in both.
 _SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "extra_float_digits": "1", "bytea_output": "hex"}
 
 

@@ -12,7 +12,7 @@ from pg_graphrag.beside.readers.tables import is_number
 
 # Lines that have a gap at one place: at least, and those that are looked at.
 _LEAST_GAPS, _MOST_GAPS = 3, 40
-# The least width of such a gap, in ems; points by which edges of cells may differ that begin or end alike.
+# The least width of such a gap, in ems; points by which aligned edges of cells may differ.
 _LEAST_WIDTH, _SAME_EDGE = 0.5, 2.0
 # Lines whose distance is larger, in sizes of type, are not of one table.
 _NEXT_LINE = 2.5

@@ -41,7 +41,7 @@ def with_tables(lines: list[Line]) -> Page:
         texts_beside = _side_by_side(lines[index:end], spans)
         page += texts_beside or [Block(lines[index:end], rows, _has_heads(lines[index:end], rows))]
         if texts_beside:
-            # What is below may go on with the text.
+            # The text below may continue it.
             plain = page.pop().lines
         index = end
     if plain:

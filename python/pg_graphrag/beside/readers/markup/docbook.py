@@ -22,7 +22,7 @@ _SECTIONS = frozenset(
     "appendix article book bibliography chapter colophon glossary page part preface refentry reference refsect1 refsect2 refsect3"
     " refsection sect1 sect2 sect3 sect4 sect5 section set simplesect topic".split()
 )
-# What these hold says nothing to a reader, or is of metadata.
+# Elements with metadata, or with nothing for a reader.
 _UNREAD = frozenset(
     "anchor appendixinfo articleinfo bookinfo chapterinfo colspec comment desc imageobject index indexterm info lot media"
     " mediaobject inlinemediaobject prefaceinfo refentryinfo refmeta remark revhistory screenshot sect1info sect2info"
@@ -53,7 +53,7 @@ _TAGS = {
 }
 # What an element is by the one that it stands in.
 _WITHIN = {("varlistentry", "listitem"): "dd", ("glossentry", "glossterm"): "dt", ("item", "title"): "dt"}
-# What stands between the parts of menus and of keys that are pressed together.
+# Separators between parts of menus, and of keys pressed together.
 _JOINTS = {"menuchoice": " > ", "guiseq": " > ", "keycombo": "+", "keyseq": "+"}
 # What these hold has blanks between only where it is set.
 _SIGNATURES = frozenset(

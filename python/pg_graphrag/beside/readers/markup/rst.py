@@ -25,10 +25,10 @@ _MARKUP = re.compile(r"[ \t]*(?:\.\.|__)(?:[ \t]|$)")
 # A footnote; a label that is for the processor alone is left out: [#name].
 _NOTE = re.compile(r"[ \t]*\.\. (?:\[(?:#[\w.+:-]{0,60}|\*)\] (?=\S)|(?=\[[^\]\n]{1,60}\] ))([^\n]*)")
 _CODE = {"code", "code-block", "sourcecode", "parsed-literal", "highlight", "literalinclude", "productionlist"}
-# What they hold says nothing to a reader.
+# Directives with nothing for a reader.
 _SILENT = {"contents", "toctree", "include", "image", "index", "raw", "highlight", "meta", "only", "literalinclude"}
 _GRID = re.compile(r"\+[-=+]*[-=]\+")
-# Directives within directives that are read; what is deeper stays as it is.
+# Maximum depth of nested directives that are read; deeper ones stay unchanged.
 _MAX_DEPTH = 10
 # A link or a role, which may go over the end of a line: `words <address>`_, :role:`words <target>`, `Heading`_.
 _LINK = re.compile(

@@ -24,7 +24,7 @@ _TOKEN = re.compile(
 _NO_TEXT, _HEX = re.compile(rb"\\[A-Za-z]+-?[0-9]* ?|[{}\r\n]"), re.compile(rb"\\'([0-9A-Fa-f]{2})")
 _SAMPLE = 1 << 17
 _MAX_DEPTH = 10_000
-# Groups that hold no text of the document; page heads and feet are left out, as of Word.
+# Groups without text of the document; page heads and feet are left out, as for Word.
 _LEFT_OUT = frozenset(
     "colortbl filetbl listtable revtbl rsidtbl generator header headerl headerr headerf footer footerl footerr footerf"
     " xe tc rxe objdata objclass objname objalias nonshppict shprslt themedata colorschememapping latentstyles datastore"
@@ -107,7 +107,7 @@ class _Parser:
         self._author = ""
         self._property = ""
         self._field = ""
-        # Of the field of a form: its numbers by name, the entries of its list, and what it says without a result.
+        # A form field: its numbers by name, its list entries, and its text without a result.
         self._form: dict[str, int] = {}
         self._entries: list[str] = []
         self._choice = ""
@@ -126,7 +126,7 @@ class _Parser:
                 self._take(text if code is None else bytes.fromhex(code.decode()))
                 continue
             if symbol in (b"\\", b"{", b"}"):
-                # These may be the second byte of a character.
+                # These bytes may be the second byte of a character.
                 self._take(symbol)
                 continue
             self._flush()

@@ -41,7 +41,7 @@ _GREEK = dict(
     "\u00a5": "∞",
 }
 _GREEK_SIGNS = str.maketrans(_GREEK)
-# Where Word puts the signs of such fonts.
+# The code points at which Word puts the signs of such fonts.
 _PRIVATE, _LAST_PRIVATE = 0xF000, 0xF0FF
 
 

@@ -21,7 +21,7 @@ class Story:
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
-        # What is anchored in the paragraph.
+        # Objects anchored in the paragraph.
         self.attached: list[str] = []
         self.marker = ""
         self._blocks: list[tuple[str, str]] = []
@@ -87,7 +87,7 @@ class Story:
         if self._rows:
             self._blocks.append(("table", table_text(self._rows)))
             self._rows = []
-            # Of cells; the paragraph is what comes after them.
+            # Of cells; the next paragraph follows.
             self._attach()
 
     def _attach(self) -> None:

@@ -10,15 +10,15 @@ from pg_graphrag.beside.readers.layout.blocks import page_of
 from pg_graphrag.beside.readers.layout.page import Page, Segment
 
 Point: TypeAlias = tuple[float, float]
-# A line is upright text, or a column, when its box is so much taller than wide.
+# A line is upright text, or a column, if its box is by this factor taller than wide.
 TALL = 1.5
 # Sizes of type that differ less are one: a box is as high as the letters that stand in its line.
 _ALIKE = 1.3
-# Of a line's box, how much its type is.
+# The share of a line's box that its type fills.
 _TYPE_OF_BOX = 0.85
 _MARGIN = 0.2
-# Of a script that an engine does not read, it sees a letter here and there. A line that is longer than so many of its heights
-# for each letter was not read whole.
+# In an unknown script an engine recognises only a few letters. A line longer than so many of its heights for each
+# letter was not read whole.
 _SPARSEST = 2.5
 
 
@@ -94,7 +94,7 @@ def page_of_lines(lines: Sequence[RecognisedLine]) -> Page:
     for line, box in zip(lines, boxes, strict=True):
         xs, ys = [x * scale for x, _ in box], [-y * scale for _, y in box]
         size = (line.width if is_vertical else line.height) * scale
-        # Boxes are wider than what they hold: words beside each other would lie upon each other.
+        # Boxes are wider than their contents: adjacent words would overlap.
         margin = min(_MARGIN * size, (max(xs) - min(xs)) / 4)
         box_of_type = (min(xs) + margin, min(ys), max(xs) - margin, max(ys))
         segments.append(Segment(*box_of_type, _TYPE_OF_BOX * size, line.text))

@@ -18,7 +18,7 @@ from pg_graphrag.beside.readers.source import Source
 if TYPE_CHECKING:
     from PIL import Image
 
-# Of a document in which all are looked at.
+# Maximum of pictures of one document that are examined.
 _MAX_PICTURES = 300
 
 
@@ -33,7 +33,7 @@ def recognised_texts(
     if unsure := unsure_text(source, "picture", by_number):
         yield source.warning(unsure)
     for index, item in by_number.items():
-        # Of one size: headings are the document's own.
+        # Uniform size: headings are the document's own.
         for segment in (segment for block in item.page for line in block.lines for segment in line.segments):
             segment.size = 10.0
         text = text_of([item.page], {}).strip("\f\n ") if item.is_sure else ""

@@ -13,9 +13,9 @@ from pg_graphrag.ground.numeric import np
 if TYPE_CHECKING:
     from PIL import Image
 
-# What is sought is sought in a picture of this size; what is found is read in the picture as it is.
+# Lines are located in a picture scaled to this size, and read in the original.
 _SOUGHT_IN, _SMALL, _FEW = 2000, 960, 6
-# Lines that are less sure may stand on their heads, and do where they are so much surer then.
+# Less certain lines may be upside down, and are if they get so much more certain when turned.
 _UPRIGHT, _SURER = 0.85, 0.05
 _MOSTLY = 0.5
 _HAN_OR_KANA = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
@@ -65,7 +65,7 @@ class RapidEngine:
         pixels = np.asarray(image.convert("RGB"))[:, :, ::-1].copy()
         boxes = self._boxes(pixels)
         if len(boxes) < _FEW and max(image.size) > _SMALL:
-            # Of a page that is nearly empty the lines are found in a smaller picture of it.
+            # On a nearly empty page, lines are located in a smaller picture.
             small = image.convert("RGB")
             small.thumbnail((_SMALL, _SMALL))
             boxes_of_small = self._boxes(np.asarray(small)[:, :, ::-1].copy()) * np.float32(image.width / small.width)

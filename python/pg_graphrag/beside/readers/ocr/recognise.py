@@ -27,13 +27,13 @@ _OTHER_SCRIPTS = {
 }
 # Pages of a document.
 MAX_PAGES = 2000
-# A page or picture that is less sure is none of text: see bench/RESULTS.md, "Scans".
+# A page or picture with less confidence has no text: see bench/RESULTS.md, "Scans".
 LEAST_CONFIDENCE = 0.85
-# What has fewer letters is a pattern; but so many lines of which none can be read are writing.
+# Fewer letters are a pattern; but so many lines without a readable one are writing.
 LEAST_LETTERS, _LEAST_LINES = 3, 3
-# Of a page that is sure enough, such a line is a pattern, or a stroke.
+# On an otherwise certain page, a line with less is a pattern, or a stroke.
 _LEAST_OF_LINE = 0.5
-# A page of which less was read is in another script; of pages in a known one .98 and more was.
+# A page with a smaller share read is in another script; pages in a known one have .98 and more.
 _MOSTLY_READ = 0.7
 # Engines at work at once: each holds some 300 MB.
 _MOST_AT_ONCE = 4
@@ -181,7 +181,7 @@ def _recognised(engine: str, idle: "SimpleQueue[Engine]", threads: int, image: "
     except GraphRAGError:
         raise
     except Exception as error:
-        # Of a page that breaks the engine, the others are read: by another one.
+        # If a page breaks the engine, a new engine reads the others.
         last_line = (str(error).strip().splitlines() or [""])[-1][:200]
         return Recognised([], 0.0, f"{type(error).__name__}: {last_line}")
     idle.put(recogniser)

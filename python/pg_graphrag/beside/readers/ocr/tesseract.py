@@ -66,12 +66,12 @@ class TesseractEngine:
         data = _png(image)
         likely = [*self._languages(script), *self._languages(_LATIN)[:1]]
         best = self._read(data, likely or [name for name in self._installed if name != "osd"])
-        # When the time is over, what was read counts.
+        # When the time is over, the text read so far counts.
         with suppress(subprocess.TimeoutExpired):
             if script != _LATIN and any(map(_LATIN_LETTER.search, (line.text for line in best))):
-                # English beside another script may take words of it for its own.
+                # English beside another script may claim words of that script.
                 best = max(best, self._read(data, self._languages(script)), key=confidence_of)
-            # Of few letters a script is guessed wrong, or not at all.
+            # With few letters, the script is guessed wrong, or not at all.
             is_guess = script not in _OF_SCRIPT or sum(len(line.text) for line in best) < _FEW_LETTERS
             for other in (name for name in _OF_SCRIPT if is_guess and name != script):
                 if best and confidence_of(best) < _UNSURE:
@@ -96,7 +96,7 @@ class TesseractEngine:
         """Return the lines of a picture in some languages; none where none of these is installed."""
         installed = [name for name in dict.fromkeys(chosen) if name in self._installed]
         lines: list[RecognisedLine] = []
-        # Of a page with few lines it sees no columns; then it is taken for one.
+        # On a page with few lines it finds no columns; then it must assume one.
         for layout in ("3", "4"):
             if installed and not lines:
                 done = self._run(data, "--psm", layout, "-l", "+".join(installed), "tsv")

@@ -9,7 +9,7 @@ from pg_graphrag.beside.readers.office.number_formats import plain
 
 _TITLE = "./{*}chart/{*}title"
 _MAX_CATEGORIES = 50
-# What is no code of a format; the day before which Excel counts days, with the one that 1900 did not have.
+# Literal parts of a format; the day before Excel's day 1, with the day that 1900 did not have.
 _LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|General')
 _FIRST_DAY = datetime(1899, 12, 30)
 _AXES = ("catAx", "dateAx", "valAx")

@@ -36,7 +36,7 @@ _DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document
 _BACK_LINKS = re.compile(r" ?↑(?=\n|\Z)")
 _TEXT_PART = re.compile(r"word/(?:document\d?|footnotes|endnotes)\.xml")
 _STYLES_PART = re.compile(r"word/styles\d?\.xml")
-# What holds text, and what parts it, by what mammoth knows that does the same.
+# Elements that hold or separate text, with the equivalents that mammoth knows.
 _KNOWN_AS = {**dict.fromkeys(("fldSimple", "dir", "bdo", "ruby", "rubyBase"), "smartTag"), "cr": "br", "ptab": "tab"}
 _UNKNOWN = re.compile(
     rb"oMath|drawingml/2006/(?:chart|diagram)|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab|sdt|sym|ffData|outlineLvl|control)[ />]"
@@ -107,7 +107,7 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, source: Source) -> BytesIO:
         root = parse_xml(part)
         source.left_out[LOST_PICTURE] += take_out_lost_pictures(root, archive, name)
         for reading in list(root.iter(f"{_WORD}rt")):
-            # Of a word with its reading above it (ruby) the word.
+            # A word with its reading above it (ruby) keeps only the word.
             reading.clear()
         for element in root.iter(*(f"{_WORD}{name}" for name in _KNOWN_AS)):
             element.tag = _WORD + _KNOWN_AS[etree.QName(element).localname]

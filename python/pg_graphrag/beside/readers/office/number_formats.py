@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from fractions import Fraction
 from operator import eq, ge, gt, le, lt, ne
 
-# Pieces of a format: text in quotes or behind a backslash, what is as wide or fills up, brackets, signs for digits.
+# Pieces of a format: quoted or escaped text, fillers, brackets, signs for digits.
 _PIECE = re.compile(
     r'"([^"]*)"|\\(.)|[_*](.)|\[([^\]]*)\]|(General)|([0#?][0#?,.]*|\.[0#?]+)|([Ee][+-][0#?]+)|(.)',
     re.DOTALL | re.IGNORECASE,
@@ -18,7 +18,7 @@ _SECTION = re.compile(r';(?=(?:[^"]*"[^"]*")*[^"]*$)')
 _FRACTION = re.compile(r"([#0?]*)\s*([#0?]+)\s*/\s*([#0?]+|\d+)")
 _TIME_OF_DAY = re.compile(r"[hs]|am/pm|a/p", re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"]*"|\\.|[_*].|\[[^\]]*\]')
-# Excel shows eleven digits of a number without a format; more of them are of how machines hold it.
+# Excel shows eleven digits of a number without a format; further digits are artefacts of floating point.
 _DIGITS = 15
 _LEAST, _MOST = -10, 16
 _MAX_FORMAT = 300
@@ -36,7 +36,7 @@ def number_text(value: float, number_format: str) -> str:
         text = _formatted(abs(value) if is_negative else value, section)
     except (InvalidOperation, ValueError, OverflowError, ZeroDivisionError):
         return plain(value)
-    # A format may show nothing, as of cells that are hidden.
+    # A format may show nothing, as for hidden cells.
     return text if any(map(str.isalnum, text)) else plain(value)
 
 
@@ -110,7 +110,7 @@ def _formatted(value: float, section: str) -> str:
         elif power is None and width is None and not (fraction and other and other.isdigit()):
             texts.append(text or literal or other or "")
     joined = " ".join("".join(texts).split())
-    # A minus stands before what stands before the number: -$5.
+    # A minus stands before the text before the number: -$5.
     return f"-{joined.replace('-', '', 1)}" if digits.startswith("-") and not joined.startswith("-") else joined
 
 

@@ -58,7 +58,7 @@ def _write_control(control: etree._Element) -> None:
         return
     box = properties.find("{*}checkbox")
     if box is not None:
-        # mammoth makes an input of it, which is no text.
+        # mammoth would turn it into an input without text.
         properties.remove(box)
         is_checked = next((_is_on(state) for state in box.iterfind("{*}checked")), False)
         _write(content, CHECKED if is_checked else UNCHECKED)
@@ -96,7 +96,7 @@ def _legacy_state(mark: etree._Element) -> str | None:
 
 
 def _legacy_box(data: etree._Element) -> str:
-    # What is checked stands behind what is by default.
+    # The checked state stands behind the default.
     states = list(data.iter(f"{_WORD}default", f"{_WORD}checked"))
     return CHECKED if states and _is_on(states[-1]) else UNCHECKED
 

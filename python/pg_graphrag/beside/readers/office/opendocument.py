@@ -32,7 +32,7 @@ _HREF = "{http://www.w3.org/1999/xlink}href"
 _XML_ID = "{http://www.w3.org/XML/1998/namespace}id"
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _DESCRIPTIONS = ("{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}desc",)
-# What is no text of the document where it stands: deleted text, comments, lists of headings and entries, forms of fields.
+# Elements that are no text at their place: deleted text, comments, tables of contents, indexes, forms.
 _LEFT_OUT = frozenset(
     (
         *(f"{_TEXT}{name}" for name in ("tracked-changes", "table-of-content", "illustration-index", "table-index")),
@@ -134,7 +134,7 @@ def _is_encrypted(manifest: bytes) -> bool:
     try:
         return parse_xml(manifest).find(f".//{_MANIFEST}encryption-data") is not None
     except etree.XMLSyntaxError:
-        # Old programs leave its namespace out, and what it says is of no use to others.
+        # Old programs leave its namespace out, and its further contents do not matter here.
         return b"encryption-data" in manifest
 
 
@@ -239,7 +239,7 @@ class _Text:
 
     styles: dict[str, str]
     source: Source
-    # {reference: bytes} of pictures, where they are asked for; the slide; marks of those that no text is behind yet.
+    # {reference: bytes} of pictures, if they are wanted; the slide; marks of pictures that no text follows yet.
     images: dict[str, bytes] = field_of(default_factory=dict)
     page: int | None = None
     _pending: str = ""

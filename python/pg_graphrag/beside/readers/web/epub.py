@@ -49,7 +49,7 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
             try:
                 page = parse(decode_part(data, source, declared_by_xml(data) or "utf-8"))
                 source.left_out.update(unread_of(main_part(page)))
-                # Of many books the contents stand in the file of the first chapter.
+                # In many books the contents are in the file of the first chapter.
                 chapter = (
                     ""
                     if may_navigate and is_navigation(page)
@@ -125,7 +125,7 @@ def _chapters(package: etree._Element) -> dict[str, bool]:
     }
     chapters: dict[str, bool] = {}
     order = [items[name] for reference in package.iter(f"{_OPF}itemref") if (name := reference.get("idref")) in items]
-    # A book whose order names no file of it has that of its list of files.
+    # If a book's order names none of its files, the order of its file list is used.
     for item in order or items.values():
         if name := item.get("href", "").partition("#")[0]:
             chapters[name] = name in named or "nav" in item.get("properties", "").split()

@@ -2,7 +2,7 @@
 
 from lxml import etree
 
-# Scripts, by what an element has after what they stand at.
+# Scripts, by the element's children after the base.
 _SCRIPTS = {
     **dict.fromkeys(("sSub", "msub", "munder", "limLow"), "_"),
     **dict.fromkeys(("sSup", "msup", "mover", "limUpp"), "^"),

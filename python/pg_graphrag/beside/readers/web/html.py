@@ -23,7 +23,7 @@ from pg_graphrag.beside.readers.web.navigation import is_beside_text, leads_on, 
 from pg_graphrag.beside.readers.web.unread import is_formula, unread_of
 from pg_graphrag.ground.document import Document
 
-# The name ends before what can be none of it: a head that is cut has no half of one.
+# The name ends before the first character that cannot belong to it: a cut head must not give half a name.
 _DECLARED = re.compile(
     rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)(?=[^\w.:-])""", re.IGNORECASE
 )
@@ -40,7 +40,7 @@ _DROPPED = (
     | frozenset(("rp", "rt", "rtc"))
 )  # fmt: skip
 _SHADOW_ROOT = frozenset(("shadowrootmode", "shadowroot"))
-# These belong to the site, unless they are in the page's article.
+# These elements belong to the site, unless they are in the page's article.
 _SITE = frozenset(("header", "footer", "aside"))
 _SITE_ROLES = frozenset(("navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"))
 _OF_TEXT = frozenset(("doc-endnotes", "doc-footnote", "doc-abstract", "note"))
@@ -84,7 +84,7 @@ _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _LAYOUT = (".//table", ".//pre", ".//h1", ".//h2", ".//h3", ".//h4", ".//form", ".//td/*[4][self::p]")
 
 
-# What stands for a picture in the text, by its element: see `pictures.Gallery.add`.
+# Returns the mark of a picture in the text, by its element: see `pictures.Gallery.add`.
 Marks: TypeAlias = Callable[[HtmlElement], str]
 
 
@@ -273,7 +273,7 @@ def _sizes(root: HtmlElement) -> dict[HtmlElement, _Size]:
 def _is_of_links(element: HtmlElement, size: _Size) -> bool:
     """Whether an element is called navigation and is mostly links, or is a bar of links alone."""
     if element.tag == "a" or element.tag in _HEADINGS:
-        # Their names are of how they look: mdBook's headings are links called "header".
+        # Class names here concern the looks: mdBook's headings are links called "header".
         return element.tag == "a" and is_beside_text(element)
     if leads_on(element, size.links, size.letters, size.linked):
         return True
@@ -312,7 +312,7 @@ def _is_navigation(element: HtmlElement, in_article: bool) -> bool:
         return False
     role = element.get("role", "")
     return role in _SITE_ROLES or (
-        # Notes are of the text, as is what stands beside its title without a link to the site.
+        # Notes belong to the text, as does everything beside its title without a link to the site.
         element.tag in _SITE
         and role not in _OF_TEXT
         and not (element.tag == "header" and element.find(".//h1") is not None and element.find(".//a") is None)
@@ -396,7 +396,7 @@ class _Text:
         elif tag == "li":
             self._item()
         elif tag == "input" and element.get("type") == "checkbox" and "disabled" in element.attrib:
-            # Of a list of tasks; others are of forms, or open menus.
+            # Check boxes of task lists; others belong to forms, or open menus.
             self._add(f"{CHECKED if 'checked' in element.attrib else UNCHECKED} ")
         if element.text:
             self._add(element.text)

@@ -34,9 +34,9 @@ _TURN, _MOVE = (
 _TURN_TO = re.compile(rf"\s*(?:{_SIDEWAYS}){_OF_WHAT}\s*[:–—]", re.IGNORECASE)
 # Arrows before a title, and behind one: links to anywhere have them, too. «A title» within both is quoted.
 _ARROW_BACK, _ARROW_ON = re.compile(r"[←⇐◀◄]|<+\Z|[«‹](?!.*[»›])"), re.compile(r".*[→⇒▶►]|>+|[^«‹]*[»›]")
-# What stands before such a link: "Next: Installing".
+# Labels before such a link: "Next: Installing".
 _LABEL = re.compile(rf"\W*(?:{_SIDEWAYS}|{_ABOVE})\s*:\s*", re.IGNORECASE)
-# What one may do with the page.
+# Actions on the page.
 _BESIDE = re.compile(
     r"skip to .{1,40}|(?:edit|improve) (?:this|the) (?:page|section|article)|edit (?:page|on \w+|source)"
     r"|(?:view|show|page) (?:page )?source|view (?:this )?(?:page|source|history)(?: on \w+)?|suggest (?:an )?(?:edits?|changes)"

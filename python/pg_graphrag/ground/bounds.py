@@ -13,7 +13,7 @@ MAX_QUESTION, MAX_PROMPT = 8192, 131_072
 MAX_INSTRUCTIONS = 32_768
 # Output tokens of an answer, whatever its asker or its form says.
 MAX_ANSWER_TOKENS = 8000
-# Of one search: corpora, what stands for all that the caller may read, and the seconds that each may take.
+# For one search: corpora, the name for all that the caller may read, and the maximum seconds of each.
 MAX_CORPORA = 100
 ALL = "*"
 LEAST_CORPUS_SECONDS, MAX_CORPUS_SECONDS = 0.001, 600.0

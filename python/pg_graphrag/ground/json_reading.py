@@ -16,7 +16,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 
 # Characters that one call of the library reads.
 SLICE = 500_000
-# Lists and objects within each other whose numbers are shown as they were written; deeper ones are floats.
+# Maximum depth of lists and objects whose numbers keep their text; deeper ones become floats.
 _MAX_EXACT_DEPTH = 100
 
 # Strings are skipped: a bracket within one is text. No group is repeated, which would take memory for each of its turns.

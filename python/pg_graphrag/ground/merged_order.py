@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-# How many of a corpus' first rows say how well it answers. Whoever merges gives so many, where there are, however few are wanted.
+# How many of a corpus' first rows decide how well it answers. Mergers must give so many, if there are, however few are
+# wanted.
 FIRST = 10
 # Relevance that differs by less is equal: sessions sum the same numbers in another order.
 _DIGITS = 4

@@ -25,7 +25,7 @@ else:
     NDArray = stand_ins.NDArray
 
 
-# What is imported here for all.
+# Imported here for the whole package.
 __all__ = ["NDArray", "np"]
 
 # (n,): numbers of entities, chunks or nodes, or places.

@@ -5,7 +5,7 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 
-# Of a list in a filter.
+# In a filter's list.
 MAX_LIST = 10_000
 
 

@@ -245,7 +245,7 @@ class GraphRAGQuerySet(models.QuerySet):
         self, query: str, mode: str, top_k: int, filter: Mapping[str, Any] | None, options: Mapping[str, Any]
     ) -> list[tuple[Any, SearchResult]]:
         """Return the keys of at most `top_k` rows with the best chunk of each, best first."""
-        # The server says what is no filter. Whatever it is, it stands beside the conditions, and cannot take one back.
+        # The server refuses an invalid filter. Whatever it is, it stands beside the conditions, and cannot take one back.
         conditions: list[Any] = [] if filter is None else [filter]
         if self.model.graphrag_key_prefix:
             conditions.append({"$source_key": {"$prefix": self.model.graphrag_key_prefix}})
@@ -339,7 +339,7 @@ class _Connections:
             yield wrapper.connection
 
 
-# Of graphrag.search.
+# The limit of graphrag.search.
 MAX_TOP_K = 10_000
 
 

@@ -28,7 +28,7 @@ from pg_graphrag.integrations import among, of_one_corpus, title_of
 # What LlamaIndex keeps of a node in the metadata of its document: the node as JSON, and thrice the id of its document.
 NODE_CONTENT = "_node_content"
 _REFERENCES = {"document_id", "doc_id", "ref_doc_id"}
-# The same id once more: a node may have metadata of those names.
+# The same id again: a node's metadata may have fields of those names.
 _REFERENCE = "_ref_doc_id"
 _MODES = {
     VectorStoreQueryMode.SPARSE: "bm25",

@@ -140,7 +140,7 @@ def select_found(
 
 
 def _jsonb(value: Mapping[str, Any] | None) -> ColumnElement[Any]:
-    # What is no object, the server refuses: [] restricts nothing, but was meant to.
+    # The server refuses a filter that is no object: [] restricts nothing, but was meant to.
     return cast(
         null() if value is None else literal(dict(value) if isinstance(value, Mapping) else value, JSONB), JSONB
     )

@@ -110,7 +110,7 @@ SELECT true AS is_unindexed
    AND NOT EXISTS (SELECT FROM graphrag.documents d
                     WHERE d.corpus_id = (SELECT corpus.id FROM corpus) AND d.indexed_hash IS NOT NULL)
 """
-# Corpora of which the session was told.
+# Corpora for which the session was told.
 _noticed: set[str] = set()
 
 
@@ -131,7 +131,7 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
     search_query, rows = best_rows(search_query, mode, offset + top_k if top_k else 0)
     if top_k and not rows and lacks_means(search_query, mode):
         warn_of_nothing(search_query, mode)
-    # Ranks count what is left out, so that pages are of one answer.
+    # Ranks count rows that are left out, so that pages belong to one answer.
     ranks = {row.chunk_id: rank for rank, row in enumerate(rows, 1)}
     rows = rows[offset:]
     if search_query.options.min_relevance is not None:

@@ -219,7 +219,7 @@ def _limits(
         for row in readable:
             left, sees = seconds, row["reads_whole"] or row["name"] in named
             if not sees:
-                # The name of a corpus of which he sees nothing is others' own.
+                # The name of a corpus of which he sees nothing belongs to others.
                 begin = time.monotonic()
                 sees = _attempt(db, partial(db.value, _SEES, ["int4"], [row["id"]]), seconds, seconds, None)
                 left = None if seconds is None else max(seconds - time.monotonic() + begin, LEAST_CORPUS_SECONDS)
@@ -285,10 +285,10 @@ def _rows(db: Database, call: Call, caller: Caller, count: int) -> list[_Row]:
             check_known(query)
         if caller.corpus != call.corpus:
             query.notes["history"] = caller.corpus
-        # Of a corpus of which the caller sees nothing, he is not told what is wrong with it.
+        # If the caller sees nothing of a corpus, he is not told what is wrong with it.
         if caller.documents is not None and not len(caller.documents):
             return []
-        # What is left out is left out of the merged answer.
+        # Offset and relevance are applied to the merged answer.
         query = replace(query, options=replace(query.options, offset=0, min_relevance=None))
         query, hits = best_rows(query, mode, count)
         judge(query, hits)

@@ -30,7 +30,7 @@ precompiled.use()
 MAX_ARGUMENT = 8_388_608
 # Rows of one write or fetch, so that neither memory nor the wait for a query cancel grows with a document.
 _SLICE = 5000
-# Who owns the extension, or what stands for it in a database without: an oid, for pg_has_role().
+# The owner of the extension, or of the plain schema: an oid, for pg_has_role().
 OWNER = "(SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag.corpora'::pg_catalog.regclass)"
 
 # What PL/Python passes on of an error beside its texts.
@@ -65,7 +65,7 @@ class Database:
 
     # Whether it is the server's own process, which has files beside the data.
     is_server = True
-    # Of a worker's run whose time is asked for.
+    # For a worker's run with a profile.
     profile: Profile | None = None
 
     def __init__(self, plpy: Any):
@@ -155,7 +155,7 @@ class Database:
 
     def error_of_statement(self, error: Any) -> Exception:
         """Return what to raise for the error of a statement: the same, without its class before the message and the traceback."""
-        # Of an SPIError: SQLSTATE, DETAIL, HINT, statement, position, and which object it is of.
+        # An SPIError's SQLSTATE, DETAIL, HINT, statement, position, and object.
         _, detail, hint, _, _, *objects = error.spidata
         # An inner call of the extension may have put the name there.
         message = str(error).removeprefix("graphrag: ")
@@ -282,7 +282,7 @@ def _send(plpy: Any, send: Callable[..., None], message: str, fields: dict[str, 
         with undisturbed():
             send(message, **fields)
     except plpy.Error as error:
-        # What comes while it sends is a cancel or a timeout, of which PL/Python keeps the message alone.
+        # An error while it sends is a cancel or a timeout, of which PL/Python keeps the message alone.
         raise GraphRAGError(str(error), sqlstate="57014") from None
 
 

@@ -196,9 +196,10 @@ def in_thread(function: Callable[[], T]) -> T:
     return results[0]
 
 
-# What C's allocator may keep of what a call freed, for the next; and now and then. To touch it again takes a millisecond.
+# How much freed memory C's allocator may keep for the next call, usually and now and then. Touching it again takes a
+# millisecond.
 _MOST_FREE, _LEAST_FREE = 2**22, 2**20
-# After so many calls Python looks for what only refers to itself: in .6 ms, once what is there to stay is known.
+# After so many calls Python looks for cyclic garbage: in .6 ms, once permanent objects are known.
 _EACH, _FIRST = 8, 16
 _counted = count(1)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pg_graphrag.server import Database, Row
 
-# Of processor time: a refresh that took less may run again at once; a longer one waits this many times as long, a twentieth of a
+# Processor time: a shorter refresh may run again at once; a longer one waits this many times as long, a twentieth of a
 # worker's time.
 FREE_SECONDS = 0.5
 PAUSE_FACTOR = 20.0
@@ -94,9 +94,10 @@ def queue_refresh(db: Database, corpus_id: int) -> None:
 # A batch is large enough to make the merge set-based and small enough to lose little when a worker dies.
 BATCH_DOCUMENTS = 32
 BATCH_BYTES = 400_000
-# A third of what a short text costs is the same for any batch: where many wait, so many that have so many bytes together.
+# A third of the cost of a short text is the same for any batch. So if many wait, a batch has so many documents with so
+# many bytes together.
 SHORT_DOCUMENTS, SHORT_BYTES = 128, 64_000
-# A row of an attached table without texts takes little, and what a batch costs besides is a third of that at 32.
+# A row of an attached table without texts costs little; at 32 rows, a third of that is the batch's own cost.
 BATCH_ROWS = 1000
 # A job is tried alone after this many workers died over it: the others of its batch are not to blame.
 ALONE_FROM = 2

@@ -9,7 +9,7 @@ import sys
 from types import CodeType
 from typing import Any, TypeVar
 
-# Of the six tools that `sys.monitoring` knows, one that has no name of its own there.
+# One of the six tool numbers of `sys.monitoring` that has no fixed meaning.
 _TOOL = 4
 
 

@@ -75,7 +75,7 @@ def _folders() -> dict[str, Path]:
     folders: dict[str, Path] = {}
     for copy in (Path(pg_graphrag.__path__[0]), pg_graphrag.installed_folder()):
         packages = [copy, *copy.parent.glob(f"{_RELEASED}/*/{_NAME}")]
-        # The second installation after a session began removes what it began with.
+        # The second installation after a session began removes the copy that it began with.
         for package in filter(Path.exists, packages):
             if match := _VERSION.search((package / "__init__.py").read_text(encoding="utf-8")):
                 folders.setdefault(match[1], package.parent)

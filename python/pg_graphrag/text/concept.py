@@ -67,7 +67,7 @@ def _beside_cjk() -> re.Pattern[str]:
     return re.compile(rf"(?<=[{HAN}{KANA}]) | (?=[{HAN}{KANA}])")
 
 
-# Of short names, which documents repeat, so many are remembered.
+# So many short names are remembered, because documents repeat them.
 _SHORT_NAME, _REMEMBERED = 100, 4096
 
 

@@ -21,8 +21,8 @@ _INVISIBLE = (
     "\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _INVISIBLE_RUN = re.compile(f"[{_INVISIBLE}]+")
-# Where it has a meaning: how letters of Arabic and Indic scripts join, which form of a Han character, a Mongolian letter or a
-# symbol is meant, of what an emoji is made.
+# Places where it has a meaning: joining of Arabic and Indic letters, forms of Han characters, Mongolian letters and
+# symbols, parts of emoji.
 _JOINING, _EMOJI = "\u0620-\u1cff\ua840-\uabff", "\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff"
 _MEANT = re.compile(
     f"(?<=[{_JOINING}])[\u200c\u200d](?=[{_JOINING}])"
@@ -97,7 +97,7 @@ def with_places(text: str) -> tuple[str, list[int]]:
         letters = without_invisible(_composed(match))
         parts += text[position:start], letters
         places += range(position, start)
-        # What has no whole letter keeps its marks.
+        # Letters without a composed form keep their marks.
         places += [start + min(number, end - start) for number in range(len(letters))]
         position = end
     return "".join((*parts, text[position:])), [*places, *range(position, len(text) + 1)]

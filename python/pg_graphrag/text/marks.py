@@ -13,7 +13,7 @@ from pg_graphrag.text.letters import folded
 OPEN, CLOSE = "[［【〔〖〘〚﹝⁅❲⦋⦍⦏", "]］】〕〗〙〛﹞⁆❳⦌⦎⦐"
 # What a mark of a text is put in instead: models do not cite so.
 TEXT_OPEN, TEXT_CLOSE = "⟦", "⟧"
-# Longest mark; and no context has so many documents: greater numbers are years and the like.
+# The longest mark; and the greatest reference: greater numbers are years and the like.
 MAX_MARK = 100
 MAX_CITED = 1000
 # What models put before a number; "_" is a space. These mean documents, in round brackets, too;
@@ -40,7 +40,7 @@ tekst zie zob ссылка ссылки текст фрагмент отрыво
 """
 
 
-# Between two numbers, and before a page or section of what is cited.
+# Words between two numbers, and before a page or section of a citation.
 _AND = r"and|und|sowie|u\.|et|y|e|en|i|и|та|و|ve|và|och|og|ja|or|oder|ou|o|と|及び|および|和|与|與|及|및|와|과"
 _PAGES = (
     "pp?|pages?|pg|s|seiten?|ff?|sections?|sec|sect|abs|abschnitt|ch|chap|chapter|kap|kapitel|para|paragraph|lines?|l|z"

@@ -20,7 +20,7 @@ _MARK = re.compile(
 _CLOSING_MARKS = re.compile(r"(?<![ \t])[ \t]++#++[ \t]*\Z")
 # "## Template Syntax {#template-syntax}", of Pandoc, kramdown and VitePress.
 HEADING_ATTRIBUTES = re.compile(r"(?<=[^\s{])[ \t]{0,20}\{[#.][^{}\n]{1,200}\}[ \t]*$", re.MULTILINE)
-# Of a line before a heading so much is looked at.
+# So much of the line before a heading is examined.
 _BLANK_LINE = 200
 
 
@@ -46,7 +46,7 @@ class Outline:
         self._position = 0
         self._headings: list[Heading] = []
         self._heading_starts: list[int] = []
-        # Of blocks of code, the fences with them; the last may be open yet.
+        # Blocks of code, with their fences; the last may be open yet.
         self._code: list[tuple[int, int]] = []
         self._code_starts: list[int] = []
         self._open: tuple[int, str] | None = None

@@ -21,7 +21,7 @@ def stream(
     """Yield the answer in pieces, then the `Answer` with its citations, both of one snapshot."""
     mode = arguments.get("mode", "hybrid")
     if mode in REDUCED:
-        # Models make the context: what failed of it would be asked again, and the answer be another.
+        # Models make the context: failed requests would be sent again, and the answer would differ.
         answer = rag.ask(question, **arguments)
         yield answer.answer
         yield answer

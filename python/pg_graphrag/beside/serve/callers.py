@@ -137,7 +137,7 @@ class Callers:
         if len(self._sessions) >= MAX_SESSIONS:
             self._sessions = {key: session for key, session in self._sessions.items() if session.ends_at > now}
             while len(self._sessions) >= MAX_SESSIONS:
-                # Of who has most: nobody signs others out by signing in.
+                # A session of the caller with most of them: nobody signs others out by signing in.
                 greedy, _ = Counter(session.caller for session in self._sessions.values()).most_common(1)[0]
                 del self._sessions[next(key for key, session in self._sessions.items() if session.caller == greedy)]
         cookie = secrets.token_urlsafe(32)

@@ -13,10 +13,10 @@ from pg_graphrag.ground.errors import GraphRAGError
 # What software draws in a browser at all.
 MAX_NODES = 20_000
 MAX_EDGES = 60_000
-# Of more nodes, nobody reads the descriptions: megabytes.
+# With more nodes, nobody reads the descriptions, which take megabytes.
 MAX_DESCRIBED = 2_000
 MAX_HOPS = 6
-# Groups of a map that a person can tell apart, and what is counted for them.
+# Groups of a map that a person can tell apart, and how many items are counted for them.
 MAX_COMMUNITIES = 60
 MAX_TYPES = 12
 MAX_COUNTED = 200_000
@@ -34,7 +34,7 @@ def overview(connection: Connection, corpus: str, limit: int, community: int | N
     Without descriptions where more than `MAX_DESCRIBED` are asked for.
     """
     is_described = limit <= MAX_DESCRIBED
-    # Who is in a community is known only afterwards.
+    # Which entities are in a community is known only afterwards.
     read = limit if type is None else MAX_COUNTED
     nodes = _nodes(connection, corpus, community, read, _DESCRIBED if is_described and type is None else _NODE, type)
     total = None

@@ -128,7 +128,7 @@ class Guard:
         if scope["method"] in _SAFE and (path == "/" or path.startswith(_PUBLIC)):
             return None
         if path == PASSWORD_PATH and bearer_token(headers) is None:
-            # Who has no token yet. Pages of other origins are refused above; a right password gives the attempt back.
+            # The caller has no token yet. Pages of other origins are refused above; a right password gives the attempt back.
             self._allow_failure(scope)
             return None
         caller, session = self._identify(scope, headers)
@@ -267,7 +267,7 @@ async def _refuse(reply: _Reply, path: str, refused: Refusal) -> None:
     status, media_type, body = error_reply(path, refused)
     headers = [(b"content-type", media_type.encode()), (b"connection", b"close")]
     if refused.status == 401:
-        # RFC 6750: who showed a token is told that it is none.
+        # RFC 6750: a caller who showed a token learns that it is invalid.
         error = (
             "" if refused.message == _NO_TOKEN else f', error="invalid_token", error_description="{refused.message}"'
         )

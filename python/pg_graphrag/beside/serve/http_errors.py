@@ -32,7 +32,7 @@ _STATUS = {
     "42704": 404, "53": 503, "54": 413, "53400": 429, "55": 409, "57014": 504, "57P": 503,
 }  # fmt: skip
 MCP_PATH = "/mcp"
-# The first of JSON-RPC's codes for what a server defines.
+# The first of JSON-RPC's codes for errors that a server defines.
 _SERVER_ERROR = -32000
 
 

@@ -23,7 +23,7 @@ from pg_graphrag.ground.bounds import ALL
 from pg_graphrag.ground.errors import GraphRAGError
 
 T = TypeVar("T")
-# Of a role that there is not at a node, or that the role of the URL may not take on.
+# For a role that a node does not have, or that the URL's role may not take on.
 _NO_ROLE = (psycopg.errors.InvalidParameterValue, psycopg.errors.InsufficientPrivilege)
 # Arguments of a search that are no options.
 _OF_CALL = ("mode", "filter", "low_level_keywords", "high_level_keywords", "top_k", "corpus_timeout")
@@ -174,7 +174,7 @@ class Service:
             try:
                 return reading.corpora(connection), urls, names
             except psycopg.errors.InsufficientPrivilege:
-                # What he was given may be at other nodes alone.
+                # The caller's corpora may be on other nodes alone.
                 if not urls:
                     raise
                 return [], urls, names
@@ -184,7 +184,8 @@ class Service:
         corpora = {row["name"]: row for row in own}
         for url, rows in zip(urls, await asyncio.gather(*map(of_node, urls)), strict=True):
             for row in rows:
-                # Of one name that of the first database is asked, for callers who are given another, too.
+                # If two databases have a corpus of one name, the first is asked, also for callers who were granted the
+                # other.
                 if row["name"] not in names and corpora.setdefault(row["name"], row) is row:
                     self._node_of[row["name"]] = url
         return list(corpora.values())

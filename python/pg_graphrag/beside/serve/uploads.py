@@ -22,7 +22,7 @@ from pg_graphrag.ground.document import batches
 from pg_graphrag.ground.errors import GraphRAGError
 
 MAX_FILES = 200
-# Of one file; the command line may take longer.
+# For one file; the command line may take longer.
 _SECONDS = 60.0
 _MEMORY = 2 << 30
 _NO_TIME = "1970-01-01T00:00:00"
@@ -97,10 +97,10 @@ def _insert_one(
         key = key_of(upload.name)
     except GraphRAGError as error:
         return result | {"errors": [f"{error.message}. {error.hint}"]}
-    # Its last part has no slash, and is a title where the text has none.
+    # The last part of the key has no slash, and is the title if the text has none.
     path = folder / PurePosixPath(key).name
     path.write_bytes(upload.data)
-    # The time of the upload is none of the document's: the same file again would change it.
+    # The time of the upload must not become the document's: uploading the same file again would change it.
     os.utime(path, (0, 0))
     try:
         pictures: dict[str | None, list[dict[str, Any]]] = {}

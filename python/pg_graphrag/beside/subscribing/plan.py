@@ -14,7 +14,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 
 PUBLISHER, NODE = "publisher", "node"
 MASK = "********"
-# Of the connection that the node's server keeps.
+# In the connection that the node's server keeps.
 _SECRETS = ("password", "sslpassword")
 _TITLES = ("title", "headline", "subject", "name")
 # As suggest_attachments() has it.
@@ -180,7 +180,7 @@ def make_plan(
             hint="For another publisher give another --name. Where the slot was dropped, --undo and subscribe anew.",
         )
     if slot is not None and subscribed is None and (is_active or not is_here or not (takes_slot or is_ours)):
-        # Of two that share one, each would miss what the other has taken.
+        # If two subscriptions shared a slot, each would miss what the other has taken.
         raise GraphRAGError(
             f'the publisher has a slot "{names.slot}" already, maybe of another subscriber',
             sqlstate="42710",

@@ -52,7 +52,7 @@ class Postings:
         elif not len(self.ordinals):
             frequencies = np.zeros(len(ordinals), self.frequencies.dtype)
         else:
-            # Of another type, all ordinals of the term would be copied.
+            # With another type, all ordinals of the term would be copied.
             ordinals = ordinals.astype(self.ordinals.dtype, copy=False)
             places = self.ordinals.searchsorted(ordinals)
             frequencies = self.frequencies.take(places, mode="clip")

@@ -143,8 +143,7 @@ def read_inputs(db: Database, communities: Sequence[Community], limit: int, chil
     return list(inputs.values())
 
 
-# A title names so many of the most central entities. A report has so many sentences where there are as many, the first as its
-# summary.
+# The maximum of central entities in a title, and of sentences in a report; the first sentence is its summary.
 TITLE_NAMES, CENTRAL = 3, 10
 MIN_SENTENCES, MAX_SENTENCES = 5, 8
 _MARKS = re.compile(r"\A(?:(?:[-*+•>]|#{1,6}|\d{1,3}[.)]) )+")

@@ -209,7 +209,7 @@ def _store(
     vectors = _vectors(db, corpus, space, [text for number, text in text_by_id.items() if number not in kept_ids])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     if (current := by_id(db, corpus.id)) is None or current.forgets != corpus.forgets:
-        # Of texts of before forget(): what is due stays so.
+        # The texts are from before forget(): the reports stay due.
         db.commit()
         return
     if changed_reports:

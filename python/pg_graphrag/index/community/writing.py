@@ -34,9 +34,9 @@ INPUT_TOKENS = 8000
 RELATIONSHIP_SHARE = 0.6
 # A prompt that the model still finds too long is tried with half as much, so often.
 HALVINGS = 3
-# Output tokens of a report: so many more than it reads, and never more.
+# Output tokens of a report: by so many more than it reads, up to a maximum.
 LEAST_OUTPUT, MOST_OUTPUT = 1000, 4000
-# Limits on what is read of a looping model's answer.
+# Limits on the length of a looping model's answer.
 MAX_FINDINGS = 20
 MAX_CHARACTERS = 20_000
 

@@ -277,7 +277,7 @@ def _beginnings(keys: Mapping[int, str]) -> Iterator[tuple[tuple[int, int], floa
                 ):
                     longer[numbers_of_keys[key[:length]]].append((number, 0.55))
     for number, candidates in longer.items():
-        # A family name that several have is none of them.
+        # A family name that several persons have identifies none of them.
         if len(candidates) == 1:
             (second_number, score) = candidates[0]
             yield _ascending(number, second_number), score, "abbreviation: the beginning of the longer name"

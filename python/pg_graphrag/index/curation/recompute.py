@@ -12,7 +12,7 @@ SELECT s.{what}_id, s.kind, s.value, s.count, CASE s.kind WHEN 'd' THEN coalesce
   LEFT JOIN unnest($2, $3) AS t (value, tokens) ON s.kind = 'd' AND t.value = s.value COLLATE "C"
 """
 _GIVEN = {"entity": "$1, NULL, NULL", "relationship": "$1, NULL"}
-# $2: tokens of a description, $3: whether a model summarises, $4: from so many fragments. What was deleted is there no more.
+# $2: tokens of a description, $3: whether a model summarises, $4: from how many fragments. Deleted items are gone already.
 _UPDATE = {
     "entity": """
 UPDATE graphrag.entities t

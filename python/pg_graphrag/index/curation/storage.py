@@ -28,7 +28,7 @@ class Storage:
         self.corpus = corpus
         self.tokens: dict[str, int] = {}
         self._vectors: dict[str, Vectors] = {}
-        # Texts of which the model has no vector.
+        # Texts without a vector by the model.
         self.without: dict[str, GraphRAGError] = {}
         self._model = corpus.options.embedding
 

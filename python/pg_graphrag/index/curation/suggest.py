@@ -13,7 +13,7 @@ from pg_graphrag.server.corpus.spaces import rows_of
 
 # A pair with less is not worth a person's time.
 LEAST = 0.6
-# Vectors are compared, each with each, among so many entities, those mentioned most: a second of one processor.
+# Vectors are compared, each with each, for the most mentioned entities up to this number: a second of one processor.
 MOST_COMPARED = 4000
 COMPARED_AT_ONCE = 500
 # Names with at least this cosine are a suggestion by themselves; the score is the cosine times the factor.
@@ -76,13 +76,13 @@ def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> It
         row_of[pair] = row_entity
     for pair in _undone_merges(db, target_corpus.id, entities):
         pairs.pop(pair, None)
-    # Names of one row are its entity as they are.
+    # Names of one row are its entity already.
     own = {row["name_id"]: row["entity_id"] for row in db.query(_OF_ONE_ROW, ["int4"], [target_corpus.id])}
     pairs = {(low, high): pair for (low, high), pair in pairs.items() if own.get(low, low) != own.get(high, high)}
     suggestions = []
     for pair, (shared_count, smaller_count) in _shared_neighbours(db, list(pairs)).items():
         score, reason = pairs[pair]
-        # A row has the name by which its table knows it.
+        # The row gets the name by which its table knows it.
         target_row, entity_row = sorted(
             (entities[number] for number in pair), key=lambda row: (row["id"] != row_of.get(pair), _rank(row))
         )

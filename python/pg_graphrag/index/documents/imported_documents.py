@@ -46,7 +46,7 @@ SELECT s.id, s.corpus_id, s.content_hash, g.chunks
  WHERE (i.content_hash, i.chunks) IS DISTINCT FROM (EXCLUDED.content_hash, EXCLUDED.chunks)
 RETURNING i.document_id
 """
-# An existing document with the same content is indexed anew: its mentions have changed.
+# An existing document with the same content is indexed again, because its mentions have changed.
 _REINDEX = """
 UPDATE graphrag.documents d
    SET indexed_at = NULL

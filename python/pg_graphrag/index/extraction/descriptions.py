@@ -25,12 +25,13 @@ MOST_OUTPUT = 2000
 MAX_CHARACTERS = 20_000
 # Pictures described together, whose bytes are in memory meanwhile.
 BATCH = 8
-# Pictures of one turn, whose documents are indexed anew after it, and seconds after which it ends: others wait for the worker.
+# Pictures of one turn, after which their documents are indexed again; and seconds after which it ends, because others
+# wait for the worker.
 TURN, TURN_SECONDS = 500, 60
 # Characters of the document that go with a picture.
 BESIDE = 1200
 
-# Of a history the pictures come described from their documents.
+# Pictures of a history come with the descriptions of their documents.
 _IS_DUE = """
        FROM graphrag.pictures p
        JOIN graphrag.documents d ON d.id = p.document_id AND d.retracted_at IS NULL
@@ -104,7 +105,7 @@ def describe(db: Database, corpus: Corpus, job: Job) -> bool:
     return due_count(db, corpus) == 0
 
 
-# Number of a picture, what it shows, and why nobody knows.
+# Number of a picture, its description, and why it has none.
 _Described = tuple[int, str | None, str | None]
 
 

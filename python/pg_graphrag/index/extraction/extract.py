@@ -42,7 +42,7 @@ from pg_graphrag.text.sentences import ends
 MIN_PART = 200
 # A text of this many characters is cut in two where a reply about it does not end.
 LONG_TEXT = 1000
-# Output tokens of an extraction: some, and so many for each token of the text; recorded extractions stay below.
+# Output tokens of an extraction: a base, and so many for each token of the text; recorded extractions stay below.
 REPLY_TOKENS, TOKENS_PER_TOKEN, MOST_TOKENS = 400, 3, 8000
 # Words of the prompt in a row that no description has by chance.
 TEMPLATE_WORDS = 4

@@ -101,8 +101,8 @@ def split_keywords(text: str) -> list[str]:
     return [word for word in re.split(r"[,;，；、\n]", text) if word.strip()]
 
 
-# Keys of the lists and of the items, folded to letters and digits; the first is the one our prompts ask for. Lists have words
-# besides: "extracted_entities", "relationship_list".
+# Keys of the lists and of the items, folded to letters and digits; the first is the one that our prompts ask for. List
+# names may have further words: "extracted_entities", "relationship_list".
 _LISTS = {
     "entities": ("entities", "entity", "nodes", "node", "vertices", "实体", "エンティティ"),
     "relationships": (
@@ -114,7 +114,7 @@ _KINDS = {name: kind for kind, names in _LISTS.items() for name in names}
 _LIST_WORDS = re.compile(r"^(?:extracted|identified|named|all|listof)+|lists?$|列表$")
 _NAME = ("name", "entityname", "title", "entity", "nodename", "名称")
 _ID = ("id", "entityid", "nodeid")
-# Fields that may hold the name, where there is no other.
+# Fields that may hold the name, if no better one is there.
 _POSSIBLE_NAME = ("text", "mention", "term", "value", "label")
 _TYPE = ("type", "entitytype", "category", "class", "kind", "nodetype", "labels", "label", "类型")
 _CALL = {"arguments", "parameters", "function", "toolcalls", "toolinput", "input"}
@@ -137,13 +137,13 @@ _STRENGTH = ("strength", "weight", "relationshipstrength")
 # The key of an entity that stands for it in relationships: 3, n1, node_12.
 _NUMBERED = re.compile(r"[A-Za-z]{0,8}[\s_-]?\d{1,9}")
 
-# What stands between tags of whatever name before JSON that has none: reasoning.
+# A block between tags of any name, before JSON: reasoning.
 _FIRST_BLOCK = re.compile(
     r"\s*(?:```\w*\s*)?(?:<([a-z][\w:-]{0,40})(?: [^<>\n]{0,100})?>.*?</\1>|\[([A-Z]{3,20})\].*?\[/\2\])"
     r"\s*(?:```\w*\s*){0,2}(?=[\[{])",
     re.DOTALL,
 )
-# What is said between a draft and what takes its place; and the share of the draft's entities that this must have.
+# Words between a draft and its replacement; and the share of the draft's entities that the replacement must have.
 _AGAIN = re.compile(
     r"\b(?:wait|hm+|actually|let me (?:re|fix|correct|double)|i (?:forgot|missed|should (?:re|also|not))"
     r"|(?:corrected|revised|final|updated|complete) (?:version|json|output|answer|extraction|result))|等等|等一下|重新|待って",
@@ -152,7 +152,7 @@ _AGAIN = re.compile(
 _REPEATED = 0.6
 # Wrappers around each other that are opened.
 _MAX_WRAPPERS = 40
-# Entities, relationships and claims of one answer: no chunk has so many, and a worker needs half a minute for them.
+# Entities, relationships and claims of one answer: no chunk has more, and a worker needs half a minute for them.
 MAX_ITEMS = 5000
 # An answer that compresses this well repeats itself, counting upwards it may be, which `llm.repetition` lets pass.
 _LOOP_BYTES, _LOOP_RATIO = 4000, 40
@@ -400,7 +400,7 @@ def _entity_name(fields: dict[str, Any]) -> str:
         return number
     if not number or _NUMBERED.fullmatch(number):
         return _text(fields, others)
-    # A label is a type where there is no other.
+    # A label is a type if there is no other.
     is_name = others == ["label"] and fields.keys() & {*_TYPE} - {"label"}
     return _text(fields, others) if is_name else number
 

@@ -27,7 +27,7 @@ _LITTLE = frozenset(
     "a an the of and or for in on at by to from with s 's de der die das den dem des ein eine von und im am zu la le les el los "
     "las du d l di da del della et y e i mr mrs ms miss dr prof sir lady lord herr frau".split()
 )
-# Scripts without spaces, and those whose words take others on, before or behind.
+# Scripts without spaces, and scripts whose words take prefixes or suffixes.
 _UNSPACED = HAN + KANA + UNANALYSED
 _WORD = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\W_])+")
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
@@ -70,7 +70,7 @@ _ALL_ENDS = frozenset(f"{_ENGLISH_ENDS} {_GERMAN_ENDS} {_OTHER_ENDS}".split())
 # Shorter words have these ends alone.
 _LONG_ENDS = frozenset("ation ations ings ness iness ment ments".split())
 _SHORT_ENDS = frozenset("s es n en e er d ed".split())
-# Kinds of what has a name: models write them behind it.
+# Words for kinds of things, which models add to names.
 _KINDS = frozenset(
     "album band book bridge building center centre church city club company concert department district event family festival "
     "film game group home hospital house island lake language league magazine meeting museum office park party people place "
@@ -144,7 +144,8 @@ class SourceText:
         repeated = {word: count for word, count in Counter(weighty).items() if count > 1}
         if any(self._counts[word] < count for word, count in repeated.items()):
             return False
-        # "Training plan" of what a text calls a plan. What else is a proper name says with it what it is or has, or is another.
+        # "Training plan" for what a text calls a plan. Any other word in a proper name says what the thing is or has,
+        # or makes it another.
         if (
             len(missing) * 2 <= len(weighty)
             and all(map(self._is_common, missing))

@@ -371,7 +371,7 @@ def fit(extraction: Extraction, schema: ExtractionSchema) -> None:
             item = {"name": entity.name, "attribute": name[:MAX_SCHEMA_NAME], "value": raw[:_SHOWN]}
             unfit.append({"kind": "attribute", "item": item, "reason": reason})
         extraction.entities[key] = replace(entity, attributes=values)
-    # Each as it was stated: of a pair one relation may fit and another not.
+    # Each as it was stated: one relation of a pair may fit and another not.
     extraction.relationships.clear()
     for relationship in sorted(dict.fromkeys(extraction.statements), key=lambda stated: stated.pair):
         fitting, reason = _fitting(extraction, relationship, schema)

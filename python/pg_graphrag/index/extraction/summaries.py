@@ -30,7 +30,7 @@ GROUP_TOKENS = 12_000
 # Words asked for, and the most characters of a usable answer: ten times as many as these words could have.
 WORDS = 200
 MAX_CHARACTERS = 10_000
-# Output tokens of a summary: so many more than it reads, and never more: scripts without spaces take several for a word.
+# Output tokens of a summary: by so many more than it reads, up to a maximum: scripts without spaces take several for a word.
 LEAST_OUTPUT, MOST_OUTPUT = 200, 1200
 # Entities and relationships summarised together.
 BATCH = 32

@@ -61,7 +61,7 @@ SELECT c.graph_name, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner,
  WHERE c.name = $1
 """
 
-# Of the graphs' vertices (100_ensure_graph.sql).
+# Labels of the graphs' vertices (100_ensure_graph.sql).
 _LABELS = frozenset({"Entity", "Chunk", "Document", "Community"})
 # The labels of the graph, to which its owner may have added some, and the types of the corpus' rows.
 _NAMES = """

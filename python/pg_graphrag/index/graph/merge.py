@@ -152,7 +152,7 @@ def merge(
     new_values = count_values(db, "entity", change.values, change.tokens, new_keys)
     new_relationship_values = count_values(db, "relationship", change.relationship_values, change.tokens, new_pairs)
     degrees: Counter[int] = Counter(entity for pair in new_pairs.values() for entity in pair)
-    # What is new is written once, with all that it has.
+    # New rows are written once, with all their values.
     is_summary_due = insert_entities(
         db, change.corpus_id, new_keys, change.entities, degrees, summarize=summarize
     ) | insert_relationships(db, change.corpus_id, new_pairs, change.relationships, summarize=summarize)
@@ -313,7 +313,7 @@ def count_named_rows(
     counts: dict[int, list[int]] = {row: [0, 0, 0] for row in set(rows.values()) - renamed_ids}
     for pair, count in degrees.items():
         low, high = (rows.get(end) for end in pair)
-        # What is between names of one row is none.
+        # Relationships between names of one row do not count.
         for row in (low, high) if low != high else ():
             if row in counts:
                 counts[row][0] += count

@@ -14,8 +14,9 @@ MAX_TOKENS = 1200
 # From so many fragments, or as many tokens as a merged description holds, a summary says more.
 SUMMARY_FRAGMENTS = 8
 
-# The distinct fragments of one item, joined: (text, null where there are none; fragments; tokens of all that were looked at).
-# Fragments have a token each at least, so that so many decide. By the index, which knows only their beginnings.
+# The distinct fragments of one item, joined: (text, null if there are none; fragments; tokens of all that were read).
+# Each fragment has at least one token, so only so many are needed. Read by the index, which knows only their
+# beginnings.
 MERGED = """
        SELECT pg_catalog.string_agg(x.value, E'\n' ORDER BY x.place) FILTER (WHERE x.place = 1 OR x.tokens <= {tokens}) AS text,
               pg_catalog.count(*) AS fragments,
@@ -41,7 +42,7 @@ UPDATE graphrag.{table} t
  WHERE t.id = u.id AND (u.changed OR t.summary_of IS NULL)
 RETURNING t.id, t.summary_due, f.text IS NULL AS without
 """
-# What has so many fragments or tokens, and no summary.
+# Items with so many fragments or tokens, and no summary.
 _DUE = """
 UPDATE graphrag.{table} t
    SET summary_due = true
@@ -243,7 +244,7 @@ def _best(delta: Delta) -> tuple[int | None, str | None]:
     return (delta.best.rank, delta.best.text) if delta.best else (None, None)
 
 
-# A document that is written anew mostly says what it said: rows that stay as they are are not written.
+# A rewritten document mostly says the same as before: unchanged rows are not written.
 _CHANGES = "(u.is_changed OR coalesce(u.rank < {item}.evidence_rank, u.rank IS NOT NULL))"
 _UPDATE_RELATIONSHIPS = """
 WITH updated AS (

@@ -18,7 +18,7 @@ from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.prose import prose
 
-# Types of NLP that say nothing of what a thing is.
+# NLP's types that do not say what a thing is.
 _UNTYPED = ("NAME", "CONCEPT")
 # Characters of a reply that are kept.
 _SHOWN = 300

@@ -21,7 +21,7 @@ MAX_POSITIONS = 255
 _PARTS = re.compile(r"[^\w.:/@+-]+")
 # Chunks that are compared by one statement, which makes their lexemes: some 100 ms.
 _COMPARED = 100
-# Of a whole document.
+# The last ordinal, for a whole document.
 LAST_ORDINAL = 2**31 - 1
 
 _CHUNKS = """

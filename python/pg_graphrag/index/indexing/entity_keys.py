@@ -18,7 +18,8 @@ from pg_graphrag.text.naming.gate import Mention, Usage
 from pg_graphrag.text.words import english_names
 from pg_graphrag.text.words.names import is_heading
 
-# A document of so many windows, about a page, is short: a phrase that it has once may be its theme. A long one has it in passing.
+# A document of at most so many windows, about a page, is short: a phrase that occurs in it once may be its theme. In a
+# long one it is incidental.
 SHORT = 8
 _SMALL_WORD = re.compile(r"\b[a-z]{2,}\b")
 _WORD = re.compile(rf"[^\W\d_{HAN}]{{3}}|[{HAN}{KANA}]{{3}}")
@@ -49,7 +50,7 @@ _JOINTS_OF_TITLES = frozenset(
     " für y et s の と 的 和 与 與 及 之 年 第 次 回 届 屆".split()
 )
 _LONGEST_CJK_WORD = 5
-# Of code, or of scripts that these analysers do not read.
+# Words of code, or of scripts that these analysers do not read.
 _OF_OTHER_SIGNS = re.compile(rf"[\\{{}}$<>|=;]|::|[^\W\d_A-Za-z\u00c0-\u024f{HAN}{KANA}]")
 # Languages in whose documents English is read, too.
 _WITH_ENGLISH = {"de", "en", "ja", "zh"}
@@ -165,7 +166,7 @@ def _pieces(concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str
         if len(places) > 1
         and any(len(set(side)) == 1 and _OF_A_NAME.fullmatch(side[0]) for side in zip(*places, strict=True))
     }
-    # Frantzi, Ananiadou: a term that is said within one longer term alone is none (C-value).
+    # Frantzi, Ananiadou: a term that occurs only within one longer term is none (C-value).
     return pieces | {name for name, terms in within.items() if len(terms) > 1 and terms[0] and len(set(terms)) == 1}
 
 

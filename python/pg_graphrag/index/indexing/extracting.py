@@ -92,7 +92,7 @@ def extract(
             unread[draft.id][piece.ordinal] = extracted.fault
     for draft in drafts:
         if not (draft.id in failed or unread[draft.id] or options.entity_types.is_closed or draft.entity_keys()):
-            # Of a whole document, that says more of the model than of the text.
+            # For a whole document, this says more about the model than about the text.
             fault = UnusableReply("the model found nothing", raw="", why=NOTHING)
             unread[draft.id] = {piece.ordinal: fault for piece in draft.chunks}
     done = [draft for draft in drafts if draft.id not in failed]

@@ -61,7 +61,7 @@ def is_in_words(name: str) -> bool:
     return "/" not in name and digits < sum(map(str.isalpha, name))
 
 
-# A batch's vectors so far, by model and text; None of a text that has none.
+# A batch's vectors so far, by model and text; None for a text without one.
 VectorsByModel = dict[Embedding, dict[str, Vectors | None]]
 # (number of the window, mention or entity; chunk and document, 0 for an entity; text)
 Item = tuple[int, int, int, str]
@@ -73,7 +73,7 @@ SOURCES = {
     "entity": "entities",
 }
 OF_CHUNKS = ("window", "entity_mention", "relationship_mention")
-# Vectors of lines that rows have in common, which this run of a worker has made last, by model; at most about so many.
+# Vectors of lines that many rows share, the latest of this worker's run, by model; about so many at most.
 _KNOWN_PARTS = 2000
 _part_vectors: dict[Embedding, dict[str, Vectors]] = {}
 

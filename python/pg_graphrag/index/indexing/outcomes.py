@@ -140,7 +140,7 @@ def fail(db: Database, job: Job, error: Exception, *, is_outdated: bool = False)
         else None
     )
     rows = db.query(
-        # A document that was written is made anew when it is tried again.
+        # A document that was written is written again when it is retried.
         "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"
         " kind = CASE WHEN $7 AND document_id IS NOT NULL AND chunks IS NULL THEN 'index' ELSE kind END,"
         " errors = errors + 1, last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second',"

@@ -48,13 +48,13 @@ from pg_graphrag.text.words.concepts import concepts, pairs, with_names
 from pg_graphrag.text.words.names import title_name
 from pg_graphrag.text.words.search_terms import lexical
 
-# A description is a sentence of this many characters; others are used only where there is none.
+# A description is a sentence of this many characters; others are used only if there is none.
 GOOD_SENTENCE = (40, 300)
 # A title longer than this is a sentence, not a name.
 MAX_TITLE_NAME = 100
 # Characters of a title that are indexed: it goes with every chunk and window of its document.
 MAX_TITLE = 1000
-# Of more occurrences in a chunk no more count in a walk (search/graph_view/graph_tables.py).
+# More occurrences in a chunk do not count in a walk (search/graph_view/graph_tables.py).
 MAX_TF = 3
 
 
@@ -435,7 +435,7 @@ def _entities(named: Iterable[Concept], names: _Names, weak: Counter[str]) -> It
         concept = full_name(short, names.full)
         entity_key, short_key = key(concept.name), key(short.name)
         if short_key != entity_key and short_key in names.spoken:
-            # Who asks for LiHua walks from the chats that call him so.
+            # A question about LiHua walks from the chats that use this short name.
             weak[short_key] += 1
         if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in names.keys):
             weak[entity_key] += 1

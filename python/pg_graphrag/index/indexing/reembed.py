@@ -101,8 +101,8 @@ def _fill(db: Database, corpus: Corpus, space: Space, job: Job, progress: dict[s
     return True
 
 
-# Items with vectors, and their texts as they were embedded when the chunk was written (window_texts, statements). The window of
-# a row without texts as it stands there: `_text` makes its parts of it.
+# Items with vectors, and their texts as embedded when the chunk was written (window_texts, statements). The window of a
+# row without texts as stored: `_text` makes its parts of it.
 _ITEMS = {
     "window": (
         "chunk_windows",
@@ -132,7 +132,7 @@ def _without_vector(space: Space, kind: str) -> str:
     )
 
 
-# A document of which a dead letter says that it has texts without vectors.
+# A document for which a dead letter says that it has texts without vectors.
 _INCOMPLETE = (
     "EXISTS (SELECT FROM graphrag.jobs j"
     " WHERE j.document_id = {} AND j.chunks IS NULL AND j.last_error LIKE 'Unembeddable:%')"

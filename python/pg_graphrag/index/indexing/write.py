@@ -93,7 +93,7 @@ def write_documents(
         if space.state != "retired":
             delete_vectors(db, space, old, [])
     write_change(db, corpus, active, all_spaces, change, items, vectors, affected, [])
-    # A text is found from now on; indexed is what has its graph too.
+    # The text is searchable from now on; the document is indexed when it has its graph too.
     db.query(
         "UPDATE graphrag.documents d SET indexed_hash = d.content_hash, error = NULL,"
         " status = CASE WHEN u.lacks_graph THEN 'pending' ELSE 'indexed' END,"
@@ -242,7 +242,7 @@ def ensure_storage(db: Database, corpus: Corpus, fitting: Embedding | None) -> S
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     active = of_state(spaces(db, corpus.id), "active")
     db.query("SELECT graphrag._ensure_graph($1)", ["int4"], [corpus.id])
-    # Read under the lock: as long as there are no vectors, reembed() changes the option and nothing else.
+    # Read under the lock: while there are no vectors, reembed() changes the option and nothing else.
     current = by_id(db, corpus.id) or corpus
     if active is not None:
         return active
@@ -286,7 +286,7 @@ def _lock_documents(
     return [draft for draft in current if draft.id not in stale_ids], removed_ids, skipped_ids
 
 
-# Bytes of UTF-8 from which a document is long: half of what a worker leases at once.
+# From so many bytes of UTF-8 a document is long: half of a worker's batch.
 LONG_BYTES = 200_000
 # Bytes that a token stands for, about, in any script.
 _BYTES_PER_TOKEN = 4

@@ -138,7 +138,7 @@ def _finish_part(db: Database, corpus: Corpus, job: Job) -> None:
     the last.
     """
     others = db.query(
-        # A dead letter of the whole says what it is without.
+        # A dead letter for the whole document says what it lacks.
         "SELECT FROM graphrag.jobs j WHERE j.document_id = $1 AND j.id <> $2"
         " AND NOT (j.state = 'failed' AND j.chunks IS NULL) LIMIT 1",
         ["int8", "int8"],

@@ -44,7 +44,7 @@ READING_SHARE = 0.8
 MAX_CHARACTERS = 8000
 
 
-# Why a reply is of no use though its endpoint works: what was gathered without it serves instead.
+# Why a reply is unusable though its endpoint works: then the material gathered without it is used.
 DEADLINE, REPETITION, NO_CITATION, FORM = "deadline", "repetition", "no citation", "form"
 
 

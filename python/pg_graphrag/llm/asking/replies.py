@@ -17,7 +17,7 @@ from pg_graphrag.text.sentences import sentences
 
 T = TypeVar("T")
 
-# Keywords are few short phrases; the rest is of a model in a loop.
+# Keywords are few short phrases; more come from a model in a loop.
 MAX_KEYWORDS = 20
 MAX_KEYWORD_CHARACTERS = 200
 MAX_QUESTION_CHARACTERS = 2000
@@ -26,7 +26,7 @@ MAX_PART_CHARACTERS = 500
 # Points of one batch of reports, and characters of each.
 MAX_POINTS = 100
 MAX_POINT_CHARACTERS = 4000
-# A step of DRIFT: ours, then what GraphRAG's prompts ask for; and how much of it is read.
+# Fields of a DRIFT step: ours, then those of GraphRAG's prompts; and how much of it is read.
 _STEP_ANSWER = ("answer", "intermediate_answer", "response")
 _STEP_RAISED = ("follow_ups", "follow_up_queries")
 MAX_FOLLOW_UPS = 10
@@ -35,7 +35,8 @@ MAX_STEP_CHARACTERS = 12_000
 MIN_COPIED, MAX_COPIED = 40, 0.3
 # How often such a sentence may stand in an answer.
 MAX_COPIES = 2
-# So often may a block stand in a row, too, of so many short sentences and characters: "The answer is: [1] Bob Stone".
+# How often a block may occur in a row, for blocks with so few short sentences and characters: "The answer is: [1] Bob
+# Stone".
 _MAX_BLOCK, _MIN_BLOCK = 3, 20
 # The marks around the data of a prompt.
 _MARK = re.compile(r"</?[a-z]{1,20}-[0-9a-f]{16}>")
@@ -48,7 +49,7 @@ _NAMES = {
     "entities": ("entities", "entities_from_query", "query_entities"),
     "answer_types": ("answer_types", "answer_type_keywords", "answer_type"),
 }
-# Those that quote the question; its answer types may stand in the prompt.
+# Fields that quote the question; answer types may also be words of the prompt.
 _QUOTING = ("low_level_keywords", "high_level_keywords", "entities")
 
 
@@ -296,7 +297,7 @@ def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
         raise ItemFault("the model repeated its prompt", raw=text)
     prompt_text, answer_sentences = " ".join(prompt.split()), []
     copies: dict[str, list[int]] = {}
-    # Of all sentences: without citations, and where they begin.
+    # Of all sentences: their text without citations, and where they begin.
     uncited: list[str] = []
     places: list[int] = []
     for start, end in sentences(body, "en"):

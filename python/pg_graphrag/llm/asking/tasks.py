@@ -41,12 +41,13 @@ from pg_graphrag.text.question_language import question_language
 # What the prompt of keywords asks for, and somewhat more: items of each list.
 _LISTS = {"low_level_keywords": 10, "high_level_keywords": 8, "entities": 8, "answer_types": 5}
 
-# Limits of output tokens. Of a list of numbers or grades: for each, besides what stands around them.
+# Limits of output tokens. For a list of numbers or grades: per item, and for the words around them.
 KEYWORD_TOKENS, RESTATED_TOKENS = 200, 100
 PASSAGE_TOKENS, QUERIES_TOKENS, QUERY_TOKENS = 300, 300, 150
 VERDICT_TOKENS, NUMBER_TOKENS, GRADE_TOKENS, AROUND_TOKENS = 40, 6, 24, 40
 REFINE_TOKENS, MAP_TOKENS, STEP_TOKENS, SQL_TOKENS = 700, 1500, 1000, 800
-# Of an answer by its form, as far as words tell; a context of a few sentences has no more to say than its own length besides.
+# By the form that an answer should have, judged by its words; a context of a few sentences gives no longer answer than
+# its own length.
 ANSWER_TOKENS, SENTENCE_TOKENS, PARAGRAPH_TOKENS, REPORT_TOKENS = 1200, 200, 500, 3000
 _FORMS = (
     (re.compile(r"\b(?:report|essay|article|pages?|detailed|comprehensive|long|exhaustive)\b", re.I), REPORT_TOKENS),

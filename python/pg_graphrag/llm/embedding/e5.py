@@ -29,7 +29,7 @@ from pg_graphrag.text.languages import LANGUAGES
 if TYPE_CHECKING:
     from pg_graphrag.text.naming.unit_traits import Span
 
-# The model wants this before both texts where they are of one kind, and a corpus compares names, questions and passages alike.
+# The model expects this before both texts if they are of one kind; a corpus compares names, questions and passages alike.
 _PREFIX = "query: "
 
 

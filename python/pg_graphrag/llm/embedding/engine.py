@@ -35,7 +35,7 @@ _LENGTHS: list[int] = [
 ]
 # Rows of a full batch: about 0.03 s in bfloat16 on one 4 GHz core. Matrix products gain nothing from more.
 _ROWS = 512
-# A batch is padded by so many rows rather than split: reading the weights takes as long.
+# Rather than split, a batch is padded by up to so many rows: reading the weights takes as long.
 _SPARE_ROWS = 32
 # Kernels that are kept.
 _SHAPES = 1024
@@ -141,7 +141,7 @@ class EngineEncoder:
         length = _padded(len(sequences[-1]))
         size = _size(length, len(sequences))
         states = np.zeros((size, length, self._words.shape[1]), np.float32)
-        # What is added to attention scores, and each token's share in the mean. A sequence that pads the batch has one token.
+        # The mask added to attention scores, and each token's share in the mean. A padding sequence has one token.
         mask = np.full((size, 1, 1, length), -np.inf, np.float32)
         shares = np.zeros((size, length, 1), np.float32)
         mask[..., 0] = 0

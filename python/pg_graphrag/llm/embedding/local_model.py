@@ -235,7 +235,7 @@ class BertEncoder:
         self._words = word_rows(tensors)
         longest = min(max_tokens, config["max_position_embeddings"])
         self._positions = tensors["embeddings.position_embeddings.weight"][:longest]
-        # Every token is of segment 0.
+        # Every token is in segment 0.
         self._segment = tensors["embeddings.token_type_embeddings.weight"][:1]
         self._norm = tensors["embeddings.LayerNorm.weight"], tensors["embeddings.LayerNorm.bias"]
         self._layers = [_layer(tensors, number) for number in range(config["num_hidden_layers"])]

@@ -32,18 +32,18 @@ _UNBROKEN = (
     "[0-9A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u0391-\u03a1\u03a3-\u03ff\u0400-\u0481"
     "\u3041-\u3096\u30a1-\u30fa\uac00-\ud7a3\u200d\ufe0f\U0001f300-\U0001faff]+"
 )
-# Of all-MiniLM-L6-v2, which extension/install-package writes beside this module.
+# For all-MiniLM-L6-v2; extension/install-package writes it beside this module.
 WORD_PIECES = Path(__file__).with_name("word_pieces.packed")
 _START, _END, _UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
 _INNER = "##"
-# Characters of the longest piece, with the mark of those that begin no word; of a word that has pieces.
+# Maximum characters of a piece, with the mark of pieces inside a word; and of a word that is cut into pieces.
 _LONGEST, _LONGEST_WORD = 18, 100
-# Of ASCII what the library does is soon said, and it need not be loaded for most questions: words, and each sign by itself.
-# A bracket may begin a special token.
+# For ASCII, the library's work is simple, and most questions need not load it: words, and each sign by itself. A
+# bracket may begin a special token.
 _WORDS = re.compile(r"[a-z0-9]+|[!-/:-@\\-`{-~\]]")
 _CONTROL = dict.fromkeys({*range(0x20), 0x7F} - set(map(ord, "\t\n\r")))
 _SHORT = 1000
-# Of a longer text `TextHead` may change the characters.
+# In a longer text `TextHead` may change the characters.
 _LONGEST_SPLIT = 8192
 
 

@@ -47,7 +47,7 @@ _TYPES = {
 # What a name does not begin with: "Mr. Cool" in two, 在上海 of a place in Chinese.
 _MARK = re.compile(r"[.,;:!?]\s+(?=\S)")
 _AT, _KANA = re.compile(f"在(?=[{HAN}]{{2}})"), letters_of(KANA)
-# What slashes join: not places (Frankfurt/Oder) nor what has no type (Input/Output).
+# Types of names that slashes join: neither places (Frankfurt/Oder) nor untyped ones (Input/Output).
 _PARTED = frozenset({"person", "org", "product"})
 # A bracket that does not close.
 _OPEN = re.compile(r"[(\[（「『《][^()\[\]（）「」『』《》]*\Z")
@@ -177,7 +177,7 @@ _WORD_AT, _HIRAGANA = re.compile(r"\S+"), re.compile("[ぁ-ん]")
 # Hardly anybody wraps at fewer columns.
 _LEAST_WIDTH = 40
 _FIELD = re.compile(r"[^\S\n]{0,40}[^\W\d_][\w ]{0,30}[:：]")
-# The score of what cannot be.
+# The score of an impossible label.
 NEVER = np.float32(-1e4)
 
 
@@ -255,7 +255,7 @@ class NameTagger:
         inputs = [unit_inputs(text, of_text) for text, of_text in zip(texts, spans, strict=True)]
         scores = [self.scores(of_text, of_tokens) for of_text, of_tokens in zip(inputs, states, strict=True)]
         for text, of_text, of_units in zip(texts, inputs, scores, strict=True):
-            # Nobody is called by two items of a list, or by a heading and what stands below it.
+            # No name spans two items of a list, or a heading and the text below it.
             of_units[np.ix_(_beginnings(text, of_text.places), [INNER, LAST])] = NEVER
         return self.decoded([of_text.places for of_text in inputs], scores)
 

@@ -39,13 +39,13 @@ MAX_PAGES = 200
 # Slowest upload, and slowest download.
 BYTES_PER_SECOND = 200_000
 SLOWEST_BYTES_PER_SECOND = 10_000
-# Answers to a list or a look, which may have so many values; a line of a result carries one answer of a model.
+# Answers about files and batches have at most so many bytes and values; a line of results holds one answer of a model.
 _MAX_BYTES, _MAX_VALUES = 8_000_000, 500_000
 _MAX_LINE = 2 * MAX_REPLY_BYTES
 # Characters of the id of a file or a batch, which is a part of addresses.
 _MAX_ID = 500
-# A file of results has so many bytes for each request at most, on average, and so many of them are a model's words: they are
-# in memory together.
+# A file of results has at most so many bytes for each request, on average, and so many of them are a model's words:
+# both are in memory together.
 _BYTES_PER_REQUEST, _WORDS_PER_REQUEST = 1_000_000, 64_000
 
 

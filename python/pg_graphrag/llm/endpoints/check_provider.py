@@ -44,7 +44,7 @@ from pg_graphrag.server.corpus.options import ROLES
 SECONDS, CONTEXT_SECONDS, ALL_SECONDS = 20.0, 45.0, 180.0
 # Tokens of the answer that is measured, and of the prompt that shows whether a context is read as a whole.
 OUTPUT_TOKENS, PROMPT_TOKENS = 64, 6000
-# Tokens a second of which people complain.
+# Tokens a second that people complain about.
 SLOW = 10.0
 # Models that are named, and characters of a name or of a model's words.
 MOST_NAMES, MOST_CHARACTERS = 10, 60
@@ -200,7 +200,7 @@ class _Trial:
         try:
             completion = self._complete(_COUNT, OUTPUT_TOKENS)
         except (ItemFault, ProviderFault) as fault:
-            # Of a model that is no chat model: endpoints have many words for that.
+            # For a model that is no chat model: endpoints have many words for that.
             if isinstance(fault, ItemFault) or fault.status in _NO_SUCH_PATH:
                 try:
                     yield from self._embedding()
@@ -299,7 +299,7 @@ class _Trial:
 
     def _ask(self, request: Request, seconds: float = SECONDS, form: str | None = None) -> Reply:
         seconds = max(0.1, min(seconds, self._until - time.monotonic()))
-        # The endpoint's own time-out says more; the deadline is for what waits before it.
+        # The endpoint's own time-out says more; the deadline is for the wait before the request.
         deadline = time.monotonic() + seconds + 1
         gateway = Gateway(self._db, self._corpus, worker=False, writes=self._writes, retries=0, deadline=deadline)
         endpoint, _ = gateway.endpoint_of(request)

@@ -64,7 +64,7 @@ class Collector:
         """
         batch_request = self._by_key.get(key)
         if batch_request is not None and batch_request.state in ("answered", "spoiled"):
-            # What was spoiled is asked again in another way, by another request.
+            # After a spoiled answer, another request asks in another way.
             return self._answer(batch_request, request, model, key)
         elsewhere = (
             batch_request is not None and batch_request.state == "unsent" and batch_request.provider != provider.name

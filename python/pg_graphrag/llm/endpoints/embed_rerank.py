@@ -40,7 +40,7 @@ async def embed(
         "dimensions": dimensions,
     }
     fields |= provider.embedding_request
-    # What is longer is no answer, and to read it would take memory and, as nothing interrupts that, time.
+    # A longer reply is no answer; reading it would take memory and, as nothing can interrupt that, time.
     most_values = _FRAME_VALUES + len(texts) * (_FRAME_VALUES + (dimensions or _LONGEST_VECTOR))
     limit = _FRAME_BYTES + most_values * _NUMBER_BYTES
     while True:
@@ -115,7 +115,7 @@ def _vector(value: Any) -> Any:
 async def models(provider: Provider, api_key: str | None) -> tuple[list[str], int]:
     """Return (the names of the endpoint's models, no tokens). Raises as `wire.chat`."""
     body = await post(provider, api_key, "/models", {}, MAX_REPLY_BYTES, method="GET")
-    # Of OpenAI; of Ollama, which has both; of Together, which gives the list alone.
+    # OpenAI's form; Ollama's, which has both; Together's, which is the list alone.
     items = (body.get("data") or body.get("models")) if isinstance(body, dict) else body
     listed = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
     names = [item.get("id") or item.get("name") for item in listed]

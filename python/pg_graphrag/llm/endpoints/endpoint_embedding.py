@@ -9,14 +9,14 @@ from pg_graphrag.llm.endpoints.requests import PROBE, EmbedRequest, Reply
 from pg_graphrag.server.corpus.options import Embedding
 from pg_graphrag.text.letters import one_line
 
-# Texts and tokens (a quarter of the bytes) of one request: what the stricter servers take as they come out of the box.
-# A model that answers quickly is asked for more texts at once, up to a limit, or to what it refuses.
+# Texts and tokens (a quarter of the bytes) of one request: the defaults of the stricter servers. A model that answers
+# quickly gets more texts at once, up to a limit, or until it refuses.
 BATCH_TEXTS = 32
 MOST_TEXTS = 128
 BATCH_TOKENS = 8000
-# Of so many requests together, or fewer.
+# Measured over so many requests together, or fewer.
 QUICK_SECONDS, QUICK_REQUESTS = 2.0, 32
-# Of a text that is too long for the model its beginning is embedded, but not less than this.
+# A text that is too long for the model is cut, but not below this.
 MIN_CHARACTERS = 200
 
 # How often a text is tried over which an endpoint stumbles.

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.text.letters import one_line
 
-# What firewalls before an endpoint say of a text, and TEI of an error within its model. 408 and 409 are of the endpoint.
+# Statuses by which firewalls refuse a text, and by which TEI reports an error within its model. 408 and 409 are the
+# endpoint's.
 _FORBIDDEN, _FAILED_WITHIN = frozenset({403, 406, 451}), 424
 
 

@@ -58,7 +58,7 @@ SAVE_SECONDS = 1.0
 # Where someone waits for the answer: retries after a temporary fault, and the longest wait before one.
 INTERACTIVE_RETRIES = 2
 INTERACTIVE_SECONDS = 20.0
-# So long before a deadline an answer is cut off, so that what came of it is there in time.
+# So long before a deadline an answer is cut off, so that its beginning arrives in time.
 LAST_SECONDS = 0.3
 FORBIDDEN_HINT = "The endpoint answers other texts: it, or a firewall before it, forbids this one."
 # Time for a whole answer where a search can do without it.
@@ -83,9 +83,10 @@ class Sending:
     reserved: float = 0.0
     text: str = ""
     open_stream: OpenStream | None = None
-    # Of a chat's model.
+    # For a chat model.
     habits: ModelHabits | None = None
-    # The fault of what was asked, while `request` is the probe that says whether the text or the endpoint is to blame.
+    # The fault of the original request, while `request` is the probe that tells whether the text or the endpoint is at
+    # fault.
     suspect: ProviderFault | None = None
 
     @property
@@ -111,7 +112,7 @@ class Endpoint:
     api_key: str | None = field(default=None, repr=False)
     queue: deque[Sending] = field(default_factory=deque)
     in_flight: int = 0
-    # Of each kind of request and model: those with a suspect fault. The first is the probe.
+    # For each kind of request and model: those with a suspect fault. The first is the probe.
     doubted: dict[tuple[type[Request], str], list[Sending]] = field(default_factory=dict)
 
 
@@ -148,7 +149,7 @@ class Gateway:
         self._deadline, self._first_token = deadline, first_token
         self.ledger = Ledger(db, corpus, writes, caller)
         self.endpoints: dict[str, Endpoint] = {}
-        # Of requests that nobody waits for.
+        # For requests that nobody waits for.
         self.collector = Collector(db, corpus, self.ledger) if worker and writes else None
         self._last_poll = self._last_save = time.monotonic()
 
@@ -371,11 +372,11 @@ class _Run:
                 gateway.poll()
             while self._unfinished:
                 if self._new_requests:
-                    # Also when it is late: what is in the cache is known.
+                    # Even when it is late: cached answers are free.
                     self._dispatch()
                     self._send()
                     if gateway.worker:
-                        # What was looked up is known; the endpoint may take minutes, and a snapshot pins vacuum.
+                        # Look-ups are done; the endpoint may take minutes, and a snapshot would hold back vacuum.
                         gateway.db.rollback()
                     continue
                 self._send()
@@ -386,7 +387,7 @@ class _Run:
                 gateway.poll()
             gateway.save()
         except BaseException:
-            # Cancelled, closed, or not allowed to go on: what was sent is paid for.
+            # Cancelled, closed, or stopped: requests that were sent cost money.
             if gateway.worker:
                 gateway.db.rollback()
                 gateway.save()
@@ -460,7 +461,7 @@ class _Run:
         by_batch -= cached.keys()
         if by_batch and gateway.collector is not None:
             gateway.collector.look(sorted(by_batch))
-        # An error at a limit must not reveal to a reader what is cached.
+        # An error at a limit must not show a reader what is cached.
         blocked = _limit(gateway.ledger.check_budget) if gateway.ledger.discreet else None
         for number, request, key in new:
             if (fault := blocked or _limit(gateway.ledger.admit)) is not None:
@@ -493,11 +494,11 @@ class _Run:
         gateway = self._gateway
         if not isinstance(request, ChatRequest):
             return None
-        # The usage of readers counts what is known, too. That their provider is not set up must not reveal what is cached.
+        # The usage of readers counts cached answers, too. A missing provider must not show what is cached.
         provider = gateway.endpoint_of(request)[0].provider if gateway.ledger.discreet else None
         reply = None if text is None else _parsed(request, text)
         if not isinstance(reply, Reply):
-            # What another version cached in another form is asked for again.
+            # An answer that another version cached in another form is requested again.
             text = None if gateway.worker else gateway.ledger.cut_off(key)
             if text is None:
                 return None

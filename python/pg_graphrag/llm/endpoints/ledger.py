@@ -56,8 +56,8 @@ def cost(provider: Provider, tokens_in: int, tokens_out: int) -> float:
     return (tokens_in * provider.price_input + tokens_out * provider.price_output) / 1e6
 
 
-# What this session knows of what the calls of a corpus' month, or those of a role, cost that are written down: (when it was
-# read, the sum), by corpus and role. Not read at every request: the month may have many.
+# The session's knowledge of the recorded cost of this month's calls, of a corpus or of a role: (when it was read, the
+# sum). It is not read at every request: the month may have many calls.
 BUDGET_SECONDS = 5.0
 _written_costs: dict[tuple[int, str | None], tuple[float, float]] = {}
 _WRITTEN = """

@@ -67,7 +67,7 @@ class Meter:
             if count.minute != int(minute):
                 count.requests_before = count.requests if count.minute == int(minute) - 1 else 0
                 count.minute, count.requests = int(minute), 0
-            # The minute before counts by the part of it that is in the last sixty seconds.
+            # The minute before counts by its part within the last sixty seconds.
             if count.requests + count.requests_before * (1 - seconds / MINUTE) >= per_minute:
                 return False
             count.requests += 1

@@ -129,7 +129,7 @@ _OPTIONS: dict[str, tuple[tuple[type, ...], Any, str]] = {
 }
 # A key in the options would be stored, dumped and shown.
 _SECRET = re.compile(r"key|token|auth|secret|cookie|passw|signature|\bsig\b", re.I)
-# In bodies, where max_tokens and prompt_cache_key are none.
+# In bodies, where max_tokens and prompt_cache_key are no secrets.
 _SECRET_FIELD = re.compile(r"api.?key|(access|auth|bearer|secret).?(token|key)|authorization|secret|passw", re.I)
 
 

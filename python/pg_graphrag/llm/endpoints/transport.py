@@ -260,7 +260,7 @@ async def post(
 
 def connection_fault(provider: Provider, error: BaseException) -> ProviderFault:
     """Return the fault of a connection that failed; it names the class of the innermost cause."""
-    # Only the classes' names: messages of libraries may repeat what was sent.
+    # Only the classes' names: messages of libraries may quote the request.
     cause, depth = error, 0
     while (inner := cause.__cause__ or cause.__context__) is not None and depth < 10:
         cause, depth = inner, depth + 1
@@ -400,7 +400,7 @@ def words_of(error: Any, api_key: str | None, most: int = _SHOWN) -> str:
     return clean(re.sub(r"\b(sk|key|pk)-[\w*.-]{6,}", "…", text))[:most]
 
 
-# Names of fields that say what is wrong, without "_" and capitals, the best first; and those that only errors have.
+# Names of fields that describe an error, without "_" and capitals, the best first; and those that only errors have.
 _FINE = ("0", "200", "ok", "success", "succeeded")
 _ERROR_WORDS = ("errormsg", "errmsg", "errormessage", "statusmsg", "errordescription")
 _WORDS = (
@@ -430,7 +430,7 @@ def _message(error: Any, depth: int = 0, *, with_codes: bool = False) -> str:
         return "; ".join(map(inner_message, error[:5]))
     if isinstance(error, dict):
         by_name = {_folded(name): value for name, value in error.items()}
-        # In place of what the model says.
+        # In place of the model's words.
         if isinstance(by_name.get("content"), dict) and (words := inner_message(by_name["content"])):
             return words
         words = next(filter(None, (inner_message(by_name[name]) for name in _WORDS if by_name.get(name))), "")
@@ -441,7 +441,7 @@ def _message(error: Any, depth: int = 0, *, with_codes: bool = False) -> str:
             }
             words = "; ".join(f"{name}: {text}" for name, text in by_field.items() if text)
         place = error.get("loc")
-        # OpenRouter passes on what its provider says; some say what is wrong by a code or a field alone.
+        # OpenRouter passes on its provider's words; some providers give a code or a field alone.
         metadata = error.get("metadata")
         inner_words = inner_message(metadata.get("raw")) if isinstance(metadata, dict) else ""
         codes = [error.get(name) for name in ("param", "code")] if with_codes else []

@@ -35,16 +35,16 @@ REPETITION, TIME = "repetition", "time"
 _CUT_OFF = ("length", "max_tokens", "model_length", "content_filter", TIME)
 # Tokens a second of the slowest model that is waited for.
 SLOWEST = 5.0
-# Output tokens of a model that reasons, besides its answer; fields in which endpoints give the reasoning.
+# Output tokens for the reasoning of a model, besides its answer; fields in which endpoints return the reasoning.
 REASONING_TOKENS = 8192
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 # No answer has more characters for each token.
 _CHARACTERS_PER_TOKEN = 16
 # The penalty of a retry for words that were said before.
 RETRY_PENALTY = 0.5
-# Tokens of the shortest context that a server has, or half of it, which some leave of a longer prompt.
+# Tokens of the shortest context of a server, or half of it, which some keep of a longer prompt.
 _SHORTEST_CONTEXT = 1000
-# Tokens by which a count may differ from an estimate of a short prompt.
+# Tokens by which a count may differ from the estimate of a short prompt.
 _TEMPLATE_TOKENS = 200
 # Characters that are kept of a finish reason, and of the words of a refusal.
 _MAX_REASON, _MAX_REFUSAL = 40, 1000
@@ -92,7 +92,7 @@ class Call:
     temperature: float = 0.0
     max_tokens: int = MAX_TOKENS
     retry: int = 0
-    # Time for the whole answer; None: the provider's for each silence, and that of the slowest model for the whole.
+    # Time for the whole answer; None: the provider's time-out for each silence, and the slowest model's for the whole.
     seconds: float | None = None
     # Time until the answer begins, where it is less.
     first: float | None = None
@@ -401,7 +401,8 @@ class _Answer:
         tokens_in = count_tokens(self._usage.get("prompt_tokens"), prompt)
         most_read = max(tokens_in, _most_read.get((self._provider.base_url, self._call.model), 0))
         _most_read[self._provider.base_url, self._call.model] = most_read
-        # A server that counts only what is not in its cache reads less now and then; one that cuts reads the same each time.
+        # A server that counts only uncached tokens reports fewer now and then; one that cuts prompts reports the same
+        # each time.
         is_steady = tokens_in >= max(_SHORTEST_CONTEXT, 0.9 * most_read)
         if "prompt_tokens" in self._usage and is_steady and _is_cut(self._call.messages, tokens_in):
             raise PromptCut(self._provider.name, self._call.model, tokens_in)
@@ -428,7 +429,7 @@ class _Answer:
         if len(self._pieces) <= 1 and not self._reasoning:
             # What came as a whole took the time to write it, too.
             return 0
-        # The begin of a second try is like that of the first.
+        # A second try begins with the same text as the first.
         cached = counted.get("cached_tokens") or 0
         return 0 if self._call.retry or not isinstance(cached, int) else max(0, tokens_in - cached)
 

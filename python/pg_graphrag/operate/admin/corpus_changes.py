@@ -61,7 +61,7 @@ def clone(db: Database, name: str | None, new_name: str | None, options: str | N
     """Make a corpus with the documents of another and its options, changed by `options`; return its number."""
     corpus = find(db, name)
     number = create(db, new_name, json.dumps(options_like(db, corpus, {}, options)))
-    # Closed before it has documents: grants and policies of the other do not speak of it.
+    # Closed before it has documents: grants and policies of the other corpus do not apply to it.
     db.query("SELECT graphrag.protect($1, 'false')", ["text"], [new_name])
     db.query(
         "INSERT INTO graphrag.documents (corpus, source_key, title, content, metadata, valid_from, valid_to,"
@@ -123,7 +123,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     new_options = {key: value for key, value in {**stored_options, **changes}.items() if value is not None}
     new = parse(new_options)
     _check_providers(db, new)
-    # Without the option the embedding is that of the vectors, or still to be chosen.
+    # Without the option, the embedding is that of the vectors, or not chosen yet.
     pinned = changed_options(
         corpus.options, new, tuple(name for name in PINNED if name != "embedding" or name in new_options)
     )
@@ -144,7 +144,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     if reindexes(corpus.options, new):
         # Before the graph's locks. Its writers may have changed some of the documents, and want others.
         db.query("SELECT graphrag._lock_writers_out($1, false)", ["int4"], [corpus.id])
-    # Whether it has a graph is for the database to say: one without Apache AGE has none, whatever the options.
+    # The database knows whether the corpus has a graph: without Apache AGE it has none, whatever the options.
     has_cypher = db.value(
         "UPDATE graphrag.corpora SET options = $2, tokenizer = $3, tokenizer_fingerprint = $4 WHERE id = $1"
         " RETURNING graphrag._has_cypher(options)",
@@ -217,7 +217,7 @@ def remove_files(db: Database) -> None:
     shared_arrays.forget(db)
 
 
-# What is left of one that has moved, and what has arrived of one. Of one that is moving the other database may not be whole.
+# Remains of a corpus that has moved, or that has arrived. While it is moving, the other database may not be complete.
 _LET_GO = (
     "DELETE FROM graphrag._histories h USING graphrag.corpora c WHERE $1 IN (h.corpus_id, h.history_id) AND c.id = $1"
     " AND c.move ->> 'state' <> 'moving'",

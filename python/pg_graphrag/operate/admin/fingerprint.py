@@ -114,8 +114,8 @@ _GRAPH = {
 BM25 = "BM25"
 _NAMES = (*_SECTIONS, BM25, *_GRAPH)
 
-# Sorted digests, in up to 65,536 buckets: memory is that of a sort, however large the corpus. No collation decides.
-# OFFSET 0: digests are made once and sorted, not rows.
+# Sorted digests, in up to 65,536 buckets: memory is that of a sort, however large the corpus. No collation has an
+# effect. OFFSET 0: digests are made once and sorted, not rows.
 _HASH = """
 WITH digests AS (
     SELECT pg_catalog.sha256(pg_catalog.convert_to(s.line, 'UTF8')) AS digest FROM ({section}) s OFFSET 0

@@ -83,7 +83,7 @@ class _Forgetting:
             for relation in traces.relations(self.db, self.corpus)
         }
         had_document = self.removed.get("graphrag.documents", 0) > 0
-        # What takes long is done before anything is locked. Under the lock only what was found, or written since, is compared.
+        # Slow work is done before anything is locked. Under the lock only rows found before, or written since, are compared.
         self.since = traces.horizon(self.db)
         self.places = {
             relation.name: traces.places_with_text(self.db, self.corpus, relation, self.own)
@@ -92,7 +92,7 @@ class _Forgetting:
         self._delete()
         lines = [self._line_of_document(had_document), *self._relations(), *self._packed(), self._statistics()]
         lines += [self._batches(), *self._other_corpora()]
-        # What is left comes first.
+        # Remains come first.
         lines.sort(key=lambda line: (line[1] != REMAINS, line[1] == UNPROVABLE))
         return lines + self._unprovable()
 
@@ -102,7 +102,7 @@ class _Forgetting:
         db.query("SELECT graphrag._forget_replies($1)", ["int4"], [corpus.id])
         for relation in self._relations_by_key():
             traces.delete_rows(db, corpus, relation, self.ids, self.key)
-        # Also what is left of documents that went before, of which nobody knows the key any more.
+        # Also remains of earlier documents whose keys nobody knows any more.
         gone_ids = {
             row["id"]
             for row in db.query(

@@ -7,7 +7,8 @@ from pg_graphrag.operate.admin.corpus_changes import create, options_like
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import find
 
-# What a history has not, where nobody says otherwise: it is searched as of moments, and what is whole of it is of no moment.
+# What a history does without by default: it is searched as of moments, and results for the whole history belong to no
+# moment.
 _DEFAULTS = {"cypher": False, "communities": False, "query_log": False, "notify": False}
 _HISTORY = """
 SELECT c.name, h.corpus_id = $1 AS has_one
@@ -29,7 +30,7 @@ def keep(db: Database, name: str | None, history: str | None, options: str | Non
             hint="graphrag.end_history(corpus) ends it; what was kept stays.",
         )
     number = create(db, history, json.dumps(options_like(db, corpus, _DEFAULTS, options)))
-    # Closed before it has documents: grants and policies of the other do not speak of it.
+    # Closed before it has documents: grants and policies of the other corpus do not apply to it.
     db.query("SELECT graphrag.protect($1, 'false')", ["text"], [history])
     # Who writes at this moment is waited for, so that no document is missed.
     db.query("SELECT graphrag._lock_tables('graphrag.documents')")

@@ -22,14 +22,14 @@ _MISPLACED = (
     "DELETE FROM graphrag.relationship_mentions m USING graphrag.chunks c WHERE c.corpus_id = $1 AND m.chunk_id = c.id",
     "DELETE FROM graphrag.entity_mentions m USING graphrag.chunks c WHERE c.corpus_id = $1 AND m.chunk_id = c.id",
 )
-# Where TRUNCATE, or a restore of single tables, took the rows that these are of. Of any corpus: they do not say of which.
+# Rows whose referenced rows were removed by TRUNCATE or a partial restore. In any corpus: they do not say which.
 _ORPHANS = (
     "DELETE FROM graphrag.entity_values v WHERE NOT EXISTS (SELECT FROM graphrag.entities e WHERE e.id = v.entity_id)",
     "DELETE FROM graphrag.relationship_values v"
     " WHERE NOT EXISTS (SELECT FROM graphrag.relationships r WHERE r.id = v.relationship_id)",
     "DELETE FROM graphrag.bm25_postings p WHERE NOT EXISTS (SELECT FROM graphrag.bm25_segments s WHERE s.id = p.segment_id)",
 )
-# Of documents that are gone or retracted.
+# Chunks of deleted or retracted documents.
 _DEAD_CHUNKS = """
 DELETE FROM graphrag.chunks c
  WHERE c.corpus_id = $1
@@ -41,7 +41,7 @@ DELETE FROM graphrag.chunk_windows w
  WHERE w.corpus_id = $1
    AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.id = w.chunk_id AND c.document_id = w.document_id)
 """
-# Of what is no window, and of windows more than one.
+# Vectors without a window, and duplicates.
 _DEAD_VECTORS = """
 DELETE FROM ONLY {table} v
  USING (SELECT x.ctid AS place,
@@ -52,14 +52,14 @@ DELETE FROM ONLY {table} v
           FROM ONLY {table} x WHERE x.space_id = $1) d
  WHERE v.ctid = d.place AND d.is_dead
 """
-# What is found already stays so. A version without chunks is not.
+# Searchable text stays searchable. A version without chunks is not.
 _DUE = """
 UPDATE graphrag.documents d
    SET indexed_at = NULL, status = 'pending', error = NULL,
        indexed_hash = CASE WHEN EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id) THEN d.indexed_hash END
  WHERE d.corpus_id = $1 AND d.retracted_at IS NULL
 """
-# The text is as it was.
+# The text is unchanged.
 _AGAIN = """
 UPDATE graphrag.documents d SET indexed_at = NULL, status = 'pending', error = NULL
  WHERE d.corpus_id = $1 AND d.retracted_at IS NULL
@@ -67,7 +67,7 @@ UPDATE graphrag.documents d SET indexed_at = NULL, status = 'pending', error = N
 _STOOD_IN = """
    AND d.id IN (SELECT c.document_id FROM graphrag.chunks c WHERE c.corpus_id = $1 AND c.extraction IN ('cut off', 'stood in'))
 """
-# Also of what the update did not queue: it waits, failed, is at work, or its job was lost.
+# Also documents that the update did not queue: they wait, failed, are at work, or lost their job.
 _QUEUE = """
 SELECT graphrag._requeue_jobs('index', pg_catalog.array_agg(d.corpus_id), pg_catalog.array_agg(d.id)) AS queued
   FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.retracted_at IS NULL

@@ -11,7 +11,7 @@ from pg_graphrag.index.graph.cypher import has_graph
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
 
-# Stretches of each kind by which a document is looked for: each is compared with every text of the corpus.
+# Maximum of stretches of each kind: each is compared with every text of the corpus.
 _STRETCHES = 20
 # Characters of a stretch of text.
 _SHORTEST, _LONGEST = 24, 200
@@ -23,7 +23,7 @@ _LEAST_NAME = 5
 # Columns that a document is known by, whatever table they are in.
 _NUMBER, _KEY = "document_id", "source_key"
 _OWNER, _OWNER_BY_NAME = "t.corpus_id = $1", "t.corpus = $2"
-# Its source_key is that of an entity: the source of a relationship, beside its target.
+# Its source_key is an entity's: the source of a relationship, beside its target.
 _OTHER_KEY = "target_key"
 _TEXTS = ("text", "character varying", "text[]", "jsonb", "json", "tsvector", "xml", "ag_catalog.agtype")
 _NUMBERS = ("bigint", "integer")
@@ -73,7 +73,7 @@ SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) AS name,
  GROUP BY n.nspname, c.relname
  ORDER BY n.nspname <> 'graphrag', c.relname
 """
-# Whose corpus a row is of that has no corpus itself: column, table it leads to.
+# How to find the corpus of a row that has none itself: column, referenced table.
 _LEADS = {
     "segment_id": "bm25_segments",
     "entity_id": "entities",
@@ -123,7 +123,7 @@ def delete_rows(db: Database, corpus: Corpus, relation: Relation, ids: Sequence[
     return int(db.value(sql, _NAME_TYPES, [corpus.id, corpus.name, list(ids), key]))
 
 
-# Of the corpus number and name, of the document numbers and key.
+# Types of the corpus' number and name, the documents' numbers and key.
 _NAME_TYPES = ["int4", "text", "int8[]", "text"]
 # Parameters that a condition has no place for.
 _UNUSED = "($1, $2, $3, $4) IS NOT DISTINCT FROM (NULL::int4, NULL::text, NULL::int8[], NULL::text)"

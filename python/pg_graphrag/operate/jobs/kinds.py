@@ -2,10 +2,10 @@
 (sql/05_jobs/).
 """
 
-# Of documents, or of parts of long ones: document_jobs.py, part_jobs.py.
+# Jobs of documents, or of parts of long ones: document_jobs.py, part_jobs.py.
 DOCUMENT_KINDS = ("index", "embed", "graph", "remove")
-# Of a corpus: {kind: function (database, corpus, job) that does it, and returns whether the job is done}. A function is imported
-# when there is such a job: most sessions have jobs of documents alone.
+# Jobs of a corpus: {kind: function (database, corpus, job) that does it and returns whether the job is done}. A
+# function is imported when there is such a job: most sessions have jobs of documents alone.
 SERVICES = {
     "attach": "index.documents.attach:backfill",
     "sweep": "operate.jobs.maintenance:sweep",

@@ -53,12 +53,12 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
         worker = int(db.value("SELECT graphrag._begin_work()"))
         lifted_timeouts = _lift_timeouts(db)
         settings = _pin_settings(db, _SETTINGS)
-        # A server's session froze what it imported. Beside a database this process is an application's, which may have frozen
-        # something itself: to count that takes milliseconds.
+        # In a server's session all imports are frozen already. Beside a database this process is an application's,
+        # which may have frozen something itself: counting that takes milliseconds.
         is_frozen = db.is_server or gc.get_freeze_count() > 0
         try:
             db.commit()
-            # What is imported is no garbage: not to be looked through again and again.
+            # Imported objects are no garbage, and need not be searched again and again.
             if not is_frozen:
                 gc.freeze()
             _catch_up(db)
@@ -143,9 +143,9 @@ def _retry_cancelled(step: Callable[[], None]) -> None:
         raise cancelled
 
 
-# A SET clause would forbid the commits. The path excludes a user's operators; merges must see what was committed before
-# they got the corpus lock; errors that are caught must not end the session; views of the schema are read; triggers count and
-# queue; no statement runs long enough to be worth a second of compiling.
+# A SET clause would forbid the commits. The path excludes a user's operators; merges must see everything committed
+# before they got the corpus lock; caught errors must not end the session; views of the schema are read; triggers count
+# and queue; no statement is long enough to be worth a second of compiling.
 _SETTINGS = {
     "search_path": "pg_catalog, pg_temp",
     "default_transaction_isolation": "read committed",
@@ -154,7 +154,8 @@ _SETTINGS = {
     "session_replication_role": "origin",
     "jit": "off",
 }
-# They would end the slow part, or put off what waits for another's merge. Who calls may want that, and says so in his session.
+# They would end the slow part, or postpone a job that waits for another's merge. A caller who wants that sets them in
+# his session.
 _TIMEOUTS = ("lock_timeout", "transaction_timeout")
 
 

@@ -34,7 +34,7 @@ from pg_graphrag.server.access.entry import as_owner, at_one_snapshot
 MAX_RESPONSE_TYPE = 200
 # Tokens of the shortest context that is tried.
 SHORTEST_CONTEXT = 200
-# Without a model, a question of which no chunk has so much relevance is not answered: `python -m bench extracts`.
+# Without a model, a question is not answered if no chunk has so much relevance: `python -m bench extracts`.
 LEAST_RELEVANCE = 0.08
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ def ask(db: Database, *arguments: Any) -> list[tuple[str, str, str, str]]:
 
         return as_owner(db, answer_with_places)
 
-    # Accounts and cache are written at the end: a fault would take back what is written before it.
+    # Accounts and cache are written at the end: a fault would take back earlier writes.
     call = Call("ask", *arguments[:-2])
     request, answer, cited = _within_model(db, call, lambda *how: at_one_snapshot(db, partial(run, *how)))
     usage = answer.usage | {"invalid_citations": answer.invalid}

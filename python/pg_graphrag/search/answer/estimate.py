@@ -17,12 +17,13 @@ from pg_graphrag.server.corpus.options import EXTRACTORS, Options
 from pg_graphrag.text.chunks import chunk
 from pg_graphrag.text.tokenizers import tokenizer
 
-# A corpus with fewer calls of its own gives no average. An extraction then counts as so many tokens, and so many for each
-# token of its text: a little more than the recorded extractions of LiHua-World have. Each gleaning round adds a quarter.
+# With fewer calls of its own, a corpus has no average. Then an extraction counts as so many tokens, plus so many for
+# each token of its text: a little more than the recorded extractions of LiHua-World. Each gleaning round adds a
+# quarter.
 MIN_CALLS = 20
 SAID_TOKENS, SAID_PER_TOKEN = 300, 1.5
 GLEANED = 4
-# Of the description of a picture: the prompt and the text beside it, and what is said.
+# For the description of a picture: the prompt with the text beside it, and the reply.
 PICTURE_IN, PICTURE_OUT = PICTURE_TOKENS + 600, 400
 
 _WAITING = """

@@ -25,13 +25,13 @@ from pg_graphrag.text import prompts
 
 # How often a model is asked for an answer.
 ATTEMPTS = 2
-# What may be used until the first token of an answer has come, as a share: of it by the context, and by the whole answer.
+# Shares of the time until the first token of an answer: for the context, and for the whole answer.
 CONTEXT_SHARE, WHOLE_SHARE = 0.5, 2.0
 
 # So long before the end an answer may have been cut off.
 CUT_SECONDS = 0.5
 
-# Why a stream is not given, besides the reasons of faults: the model read a part of the prompt alone.
+# Why a stream is discarded, besides faults: the model read only a part of the prompt.
 CONTEXT = "context"
 # Why extracts are given where the corpus has no model for answers.
 NO_MODEL = "no model"
@@ -214,7 +214,7 @@ def answer_of(request: AskRequest) -> Answer:
                 request.query.db.warning(CUT_OFF)
                 usage |= {"cut_off": True}
             if request.is_structured:
-                # What stands in brackets there is JSON.
+                # Brackets here are JSON.
                 text, cited = outcome.value["text"], request.cited_by(outcome.value)
                 return Answer(text, [(number, text) for number in cited], 0, usage)
             citations = request.citations()
@@ -242,7 +242,7 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
     waits until something else follows it: of a repetition only the first is yielded.
     """
     if request.is_chat or request.is_structured:
-        # Nothing of it is taken back, or it comes whole.
+        # No part of it is taken back, or it comes whole.
         yield as_owner(db, partial(answer_of, request)).text
         return
     if not request.context["prompt"]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from pg_graphrag.server import Database
 
-# Of one answer: pictures, and their bytes.
+# Limits of one answer: pictures, and their bytes.
 MAX_PICTURES, MAX_BYTES = 4, 5 << 20
 
 _SIZES = """

@@ -79,7 +79,7 @@ def fenced(statement: str, relations: Iterable[tuple[str, str]]) -> FencedStatem
     allowed = frozenset(relations)
     fence = _Fence(allowed)
     text = _printed(fence.checked(_parsed(statement)))
-    # What is run is checked as it will be read: the printer is not trusted.
+    # The printed statement is checked once more: the printer is not trusted.
     again = _Fence(allowed, are_qualified=True)
     again.checked(_parsed(text))
     return FencedStatement(text, frozenset(again.relations))

@@ -19,7 +19,7 @@ from pg_graphrag.server.access.entry import as_owner
 from pg_graphrag.text.letters import one_line
 from pg_graphrag.text.marks import neutral, neutral_line
 
-# How often a model may write a statement, and what one may take and return.
+# How often a model may write a statement, and limits of one.
 ATTEMPTS = 2
 SECONDS, LEAST_SECONDS = 5.0, 0.5
 MAX_ROWS = 50
@@ -32,7 +32,7 @@ MAX_RELATIONS, MAX_COLUMNS, MAX_COMMENT = 60, 100, 300
 # Views of the graph, which show the caller what he may see of it.
 _VIEWS = ("graph_nodes", "graph_edges")
 _ATTACHED = "SELECT x.relation::text AS relation FROM graphrag._attachments x WHERE x.corpus = $1"
-# Run as the caller: what he may read of them, and nothing of owners who could have something run with his rights.
+# Run as the caller: what he may read, without relations of owners who could run something with his rights.
 _READABLE = """
 SELECT n.nspname AS schema_name, c.relname AS name, pg_catalog.format('%I.%I', n.nspname, c.relname) AS written_name,
        pg_catalog.obj_description(c.oid, 'pg_class') AS comment,

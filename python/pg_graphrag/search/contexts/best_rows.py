@@ -31,10 +31,10 @@ STEP = 4
 DIGITS = 9
 # Ranks that no two near-duplicates share, and the rows that are looked at to fill them.
 FIRST, LOOK = 10, 100
-# Chunks of two documents are near-duplicates where they share so many of their shingles (Jaccard index).
+# Chunks of two documents are near-duplicates if they share at least this part of their shingles (Jaccard index).
 LEAST_SHARED = 0.8
-# A shingle is a run of so many bytes of UTF-8, some two words of Latin or of Chinese letters: rows of one form that say
-# different things share few of them.
+# A shingle is a run of so many bytes of UTF-8, some two words of Latin or of Chinese letters: rows of one form with
+# different contents share few of them.
 SHINGLE = 10
 # Before shingles are made, some of one text are looked for in the other, evenly spread; half of them must be there.
 _PROBES = 8
@@ -137,12 +137,12 @@ def _retrieved(query: Query, retrieve: Callable[[int], Fused], limit: int) -> tu
     earlier = np.empty(0, np.int64)
     depth = DEPTH
     while True:
-        # What a mode does besides its retrievers is to fuse them.
+        # A mode's own work besides its retrievers is to fuse them.
         with query.step("fuse"):
             fusion = retrieve(depth)
         rows += _rows(query, fusion, earlier, limit - len(rows), rows[-1].score if rows else np.inf)
         earlier = union(earlier, fusion.ids)
-        # Where there are fewer than it looked for, there are no more.
+        # If it found fewer than it looked for, there are no more.
         if len(rows) >= limit or len(fusion.ids) < depth:
             return rows, len(earlier)
         depth *= STEP

@@ -8,7 +8,7 @@ from pg_graphrag.search.contexts.citations import pieces
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.outline import PAGE_END, PATH_JOINT, Outline, pages_text
 
-# Paragraphs, and the parts of those that go over a page.
+# Paragraphs, and the parts of those that span pages.
 _PARAGRAPH = re.compile(r"[^\s\f](?:[^\n\f]++|\n(?![ \t]*\n))*")
 _CHUNKS = "SELECT c.id, c.section, c.page, c.picture_id, c.content FROM graphrag.chunks c WHERE c.id = ANY ($1)"
 _PAGE_PICTURES = """

@@ -21,9 +21,9 @@ from pg_graphrag.text.marks import (
 )
 
 _INNER = rf"([^{re.escape(OPEN + CLOSE)}\n]{{1,{MAX_MARK}}})"
-# What stands in square brackets within cites by itself.
+# Square brackets within cite by themselves.
 _ROUND = re.compile(rf"[(（]{_INNER.replace('[^', '[^()（）')}[)）]")
-# A backslash before a bracket: Markdown, or LaTeX that is none.
+# A backslash before a bracket: Markdown, or a false LaTeX formula.
 _MARK = re.compile(rf"\\{{0,2}}(?:\[\[{_INNER}\]\]|[{re.escape(OPEN)}]{_INNER}[{re.escape(CLOSE)}])")
 _ROUND_NUMBERS = re.compile(r"\s*\d{1,9}(?:\s*[,;、，；–-]\s*\d{1,9})*\s*\Z")
 _IN_ROUND = re.compile(r"[(（]\s*\d{1,3}\s*[)）]")
@@ -43,7 +43,7 @@ _TAG_BEGUN = re.compile(r"<[a-z]{0,8}(?:>[\s\d\[\],;–-]*(?:<(?:/[a-z]{0,8})?)?
 _ABOVE = re.compile("{0}(?:[,;]? ?{0}){{0,20}}".format(f"[{_SUPERSCRIPTS}][⁰{_SUPERSCRIPTS}]{{0,2}}"))
 _ABOVE_BEGUN = re.compile(r"[,;]? ?\Z")
 _ABOVE_DIGITS = str.maketrans("⁰" + _SUPERSCRIPTS, "0123456789")
-# Numbers above the line are powers behind numbers but years, units and functions, or what is as short; and before + or a letter.
+# Superscript numbers are powers, except behind years, units and functions, or other short words; and before + or a letter.
 _BEFORE_ABOVE = re.compile(
     r"(?:[.!?。！？…%]|(?P<word>[^\W\d_]{3,}|(?<!\d)(?:1[5-9]|20)\d\d))[,;:\"'”’»)*_]{0,4}(?:\[\d{1,3}\]){0,10}\Z"
 )
@@ -52,7 +52,7 @@ _RAISED = re.compile(
     r"|sin|cos|tan|log|dim|chi|alpha|beta|gamma|lambda|sigma|theta|omega"
 )
 _AFTER_POWER = re.compile("[A-Za-z+−]")
-# What of these forms a context may have itself.
+# Forms of these that a context may contain itself.
 _OWN_FORMS = {
     "sup": re.compile(r"<sup>\s*\d", re.IGNORECASE),
     "sign": re.compile(rf"[.!?。！？…][\"'”’»)]?[{_SUPERSCRIPTS}]"),
@@ -69,7 +69,7 @@ _FENCE = re.compile(r"`+|~+")
 _FENCE_BEFORE = re.compile(r"(?:\A|\n)[ \t>]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?\Z")
 _ITEM = re.compile(r"[ >]*(?:[-*+•]|\d{1,9}[.)])\s")
 _PLAIN = re.compile(rf"[^\s`~\\<{_SUPERSCRIPTS}{re.escape(OPEN)}(（{TEXT_OPEN}{TEXT_CLOSE}]+")
-# A name of code, with what it is called with or subscripted by; and what of code follows a subscript.
+# A name in code with its call or subscript; and code that follows a subscript.
 _NAME = re.compile(
     r"[A-Za-z_$@][\w$]*(?:(?:\.|->|::)[A-Za-z_][\w$]*)*(?:\[[^\[\]\n]{0,40}\]|\([^()\n]{0,40}\))*\Z", re.ASCII
 )
@@ -82,7 +82,7 @@ _SPACE = re.compile(r"\s+")
 # Characters before a citation that it can refer to.
 MAX_BEFORE = 2000
 MAX_RANGE = 100
-# 【1】 begins a heading where a line begins with it, unless the sentence goes on about what is cited.
+# 【1】 at the beginning of a line begins a heading, unless the sentence goes on about the cited text.
 _LINE_START = re.compile(r"(?:\A|\n)[\s#>*_+•・●■◆○□◎※-]*(?:\d{1,3}[.)）、．]\s*)?[*_]*\Z")
 _CITING = re.compile(
     r"\s*(?:によ[るれりっ]|では|に(?:は|も)?[示記書述あお基従]|が[示述記書]|[はも]、|の(?:記述|資料|文書|文献)|[、。，]"
@@ -289,7 +289,7 @@ class Citations:
             # There is no first power.
             is_power = is_joined or (is_tag and match[2] != "1" and _RAISED.fullmatch(word))
             cites = before is not None and not is_power and not self._square and not self._valid_numbers(mark[0])[1]
-            # ² right behind a word is none of ours.
+            # ² directly behind a word is no citation.
             cites = cites and (is_tag or not word) and not self._has(tag or "sign")
         else:
             cites = not self._has("tag")

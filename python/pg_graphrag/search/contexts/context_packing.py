@@ -27,8 +27,8 @@ from pg_graphrag.text.marks import neutral, neutral_line
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 MAX_REPORTS = 100
-# From so many tokens on entities and relationships have all of their part. Of a smaller context they have the less of it the
-# smaller it is, and what the texts leave: `python -m bench extracts --contexts`.
+# From so many tokens on, entities and relationships get their whole part. In a smaller context they get less of it, and
+# what the texts leave: `python -m bench extracts --contexts`.
 WHOLE_GRAPH = 4000
 _CHUNK = ("chunk_id", "document_id", "content", "excerpt", "score", "explain")
 # What a document is called.
@@ -135,10 +135,10 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     retrieved = rows
     budgets = (parts_of.budgets or proportional)(query.options, total)
     if "instead" in query.notes:
-        # Chunks stand in for what the mode would read: they have what a quarter of its reports leaves.
+        # Chunks stand in for the mode's own material: they get what a quarter of its reports leaves.
         budgets = replace(budgets, text=None, reports=budgets.reports // 4)
     elif parts_of.texts:
-        # They have what reports leave, and a quarter of theirs at most.
+        # They get what reports leave, and a quarter of theirs at most.
         rows = parts_of.texts(rows)
         for_rows = min(budgets.reports // 4, sum(row.token_count for row in rows))
         budgets = replace(budgets, text=None, reports=budgets.reports - for_rows)
@@ -323,7 +323,7 @@ def _relationship_line(row: Row, tabled: TableStatements, descriptions: set[str]
     rest = tabled.rest(row["description"])
     if not rest and row["description"]:
         return ""
-    # Of a row's relationship the description has it, with the end to which it leads.
+    # For a row's relationship, the description has it already, with its other end.
     ends = row["source"], row["target"]
     keywords = [word for word in row["keywords"] or () if not any(f"{word}: {end}" in rest for end in ends)]
     kinds = f" [{', '.join(keywords)}]" if keywords else ""

@@ -64,7 +64,7 @@ class DryRun(Models):
     """Models that only count requests: `parts` by task, and their `price`."""
 
     sends: ClassVar[bool] = False
-    # A heading, its citation and what stands around them, in bytes.
+    # A heading, its citation and the text around them, in bytes.
     HEADING: ClassVar[int] = 600
 
     def __init__(self, query: Query, total: int) -> None:

@@ -28,8 +28,8 @@ MAX_ENTITIES = 40
 MAX_VALUE = 200
 # What parts the cells of a table, and what looks like it.
 _BARS = dict.fromkeys(map(ord, "|｜¦│┃∣❘ǀ"), "/")
-# Rows that a session caches by document and by source key, and entities of which it caches whose they are; about what a row
-# takes besides its values, and what else an item.
+# Rows that a session caches by document and by source key, and entities whose rows it caches; and about how many bytes
+# a row takes besides its values, and any other item.
 MAX_CACHED, MAX_CACHED_ENTITIES = 1000, 20_000
 _ROW_BYTES, _ITEM_BYTES = 2000, 200
 
@@ -55,7 +55,7 @@ SELECT d.id AS document_id, d.source_key, d.title, d.metadata, a.id AS attached_
   JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
  WHERE {{condition}} AND d.indexed_hash IS NOT NULL
 """
-# By what rows are read: the statement, the type of what is asked for, and the column that has it.
+# How rows are read: the statement, the type of the argument, and the column that holds it.
 _READS = {
     "documents": (
         _ROWS.format(condition="d.id = ANY ($1) AND d.corpus_id = $2 AND d.corpus = $3"),
@@ -225,7 +225,7 @@ def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -
         if target in by_key and by_key[target].row["document_id"] not in document_ids
     ]
     titles = {key: row.row["title"] for key, row in by_key.items() if row.row["title"]}
-    # One name of several rows needs the key besides.
+    # If several rows share a name, the key is added.
     count = Counter(row.row["title"] for row in rows)
     return RowsNear(rows, {key: title if count[title] == 1 else f"{title} ({key})" for key, title in titles.items()})
 
@@ -267,7 +267,7 @@ def _documents_of(query: Query, entities: Sequence[int]) -> Iterator[int]:
             documents_of = documents_of | new_documents
             cached = documents_of if len(documents_of) <= MAX_CACHED_ENTITIES else new_documents
             cache_of_rows(query, cache_key, cached, _ITEM_BYTES * len(cached))
-        # A hub's row is found where another entity's chunk is the row's: that is of this query.
+        # A hub's row is found in another entity's chunk: that depends on this query.
         hubs = [entity for entity in entities if entity not in few]
         if hubs:
             documents_of = documents_of | _read_documents_of(query, chunks, hubs)

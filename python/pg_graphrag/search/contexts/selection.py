@@ -11,7 +11,7 @@ from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers import passages
 
-# First rows that are shown; of each so many characters of its title, of what leads to it, and of its nearest window.
+# First rows that are shown; maximum characters of a row's title, of the paths to it, and of its nearest window.
 CANDIDATES = 40
 MAX_TITLE, MAX_PATH, MAX_TEXT = 100, 200, 700
 

@@ -89,7 +89,7 @@ def _corrective(mode: Retriever) -> Retriever:
     return retrieve
 
 
-# By name: what it asks models for, and what makes the retriever.
+# By name: the requests to models, and the function that makes the retriever.
 _TRANSFORMS = {
     "hyde": (("hyde",), _hyde),
     "decompose": (("decompose",), _decompose),

@@ -18,7 +18,7 @@ MAX_ANSWER = 20_000
 MAX_AUTHOR, MAX_COMMENT, MAX_EVIDENCE = 200, 2_000, 100
 # So that no role fills the disk.
 VERDICTS_PER_MINUTE = 60
-# Read as the caller: who does not see a document does not learn whether there is one with this key.
+# Read as the caller: if he does not see a document, he does not learn whether its key exists.
 _VISIBLE_KEYS = "SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = $1 AND d.source_key = ANY ($2)"
 _GIVE = """
 INSERT INTO graphrag.answer_feedback (corpus_id, role, author, question, verdict, evidence, answer, mode, comment)
@@ -27,7 +27,7 @@ ON CONFLICT (corpus_id, role, author, (pg_catalog.md5(question))) DO UPDATE
    SET at = pg_catalog.clock_timestamp(), verdict = EXCLUDED.verdict, evidence = EXCLUDED.evidence,
        answer = EXCLUDED.answer, mode = EXCLUDED.mode, comment = EXCLUDED.comment
 """
-# A role is one voice, whatever authors it names: what most of them say. Of as many the newest verdict counts.
+# A role is one voice, whatever authors it names: the verdict of most of them. In a tie the newest verdict counts.
 _GOLDEN = """
 WITH verdicts AS (
     SELECT f.id, f.question, f.role, f.verdict, f.at, f.evidence,

@@ -192,7 +192,7 @@ def _subgraph(query: Query, entity_ids: list[int], marked_id: int | None = None)
     ], [_edge(rows[number], *ends[number]) for number in order]
 
 
-# Of each attribute the value that most visible chunks give.
+# The value of each attribute that most visible chunks give.
 _ATTRIBUTES = """
 SELECT DISTINCT ON (m.entity_id, x.key) m.entity_id, x.key AS name, x.value #>> '{}' AS value
   FROM graphrag.entity_mentions m

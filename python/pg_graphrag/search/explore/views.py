@@ -158,7 +158,7 @@ def _row_of(db: Database, caller: Caller, read_row: Callable[[Query], Row]) -> R
     query = query.existing() if query.corpus.awaits_removals else query
     if query.visible is None or query.corpus.has_rows:
         return read_row(query)
-    # Packed it takes a twentieth of what the graph does, of which it is made each time else.
+    # Packed, it takes a twentieth of the graph from which it would otherwise be made each time.
     corpus, key = query.corpus, key_of(query, read_row.__name__)
     row: Row | None = cache.get(corpus, key)
     if row is None:
@@ -176,7 +176,7 @@ _OF_EDGES = (
     *("relationship_ids", "source_ids", "target_ids", "weights", "relationship_mention_counts", "keywords"),
     *("relationship_descriptions", "relationship_origins"),
 )
-# Of what visible documents mention and state, whether documents do, and whether rows do.
+# Items that visible documents mention and state, whether documents do, and whether rows do.
 _ORIGINS = """
 SELECT m.{kind}_id AS id, pg_catalog.bool_or(NOT c.is_row) AS by_documents, pg_catalog.bool_or(c.is_row) AS by_rows
   FROM graphrag.chunks c
@@ -279,7 +279,7 @@ def _origins(query: Query, kind: str, items: Iterable[Ids]) -> list[str] | None:
     return origins
 
 
-# As the owner, who sees the corpus whole, of a caller who sees all its documents: with the names of rows joined.
+# As the owner, who sees the whole corpus, for a caller who sees all its documents: with the names of rows joined.
 _JOINED_NODES = """
 SELECT v.entity_id, v.name, v.type, v.description, v.degree, v.mention_count, v.origin
   FROM graphrag.graph_nodes v WHERE v.corpus = $1 ORDER BY v.entity_id

@@ -44,7 +44,7 @@ from pg_graphrag.server.caches.session_cache import cache, read_at_revision
 from pg_graphrag.text.concept import digest
 from pg_graphrag.text.words.names import title_keys
 
-# Of more chunks it is not read: a session that caches nothing would read some 10 MB for a question.
+# It is not read for more chunks: a session that caches nothing would read some 10 MB for a question.
 MAX_CHUNKS = 50_000
 # Entities whose nodes are cached with the graph, 16 bytes each.
 MAX_NODES = 50_000
@@ -147,7 +147,8 @@ class WeakConcepts:
 
     def __init__(self, graph: TableGraph, concepts: ConceptGraph):
         self._graph, self.concepts = graph, concepts
-        # By concept the entity of the same name, plus 1, of those that were met; 0: none. Zeros take memory as they are read.
+        # By concept the entity of the same name, plus 1, if it was met; 0: none. Zeros take memory only when they are
+        # touched.
         self._entities = np.zeros(len(concepts.digests), np.int64)
 
     def nodes(self, entities: Ids) -> Ids:
@@ -178,7 +179,7 @@ class WeakConcepts:
         new_nodes = np.where(is_weak, ~self.concepts.digests.searchsorted(digests), new)
         known, nodes = np.append(known, new), np.append(nodes, new_nodes)
         order = known.argsort()
-        # Changed as a whole: an error leaves what was known.
+        # Replaced as a whole: an error leaves the former values.
         self.concepts.nodes = known[order], nodes[order]
 
     def are_entities(self, concepts: Ids) -> Flags:
@@ -235,7 +236,7 @@ class WeakConcepts:
         entities, *columns = of_entities
         concepts, *concept_columns = of_concepts
         chunks, tf, df = map(np.concatenate, zip(columns, concept_columns, strict=True))
-        # Of an edge that both graphs have the entity's.
+        # If both graphs have an edge, the entity's counts.
         nodes, is_concept = np.concatenate([self.nodes(entities), ~concepts]), np.arange(len(chunks)) >= len(entities)
         return merged(nodes, chunks, tf, df, is_concept)
 
@@ -287,7 +288,7 @@ def _read(query: Query) -> ConceptGraph:
         cached = cached_value(query, key, "concepts", ConceptGraph.of_arrays)
     if cached is not None:
         return cached
-    # Of another revision than the query's, what is read is right for this query alone.
+    # At another revision than the query's, the rows are right for this query alone.
     rows = read_at_revision(query.db, corpus, sql, documents) if corpus.revision is not None else None
     if rows is None:
         types, values = (["int4"], [corpus.id]) if documents is None else (["int4", "int8[]"], [corpus.id, documents])

@@ -83,7 +83,7 @@ SELECT {packed(ids="m.id", items="m.{kind}_id", chunks="m.chunk_id")}
   FROM graphrag.{{kind}}_mentions m
  WHERE m.id = ANY ($1) AND m.{{kind}}_id IS NOT NULL
 """
-# Of more occurrences in a chunk no more count in a walk.
+# More occurrences in a chunk do not count in a walk.
 MAX_TF = 3
 # Packed, because thousands of rows take longer to become Python objects than to read. Entities are read by id: a join would
 # read all of a corpus of tens of thousands.
@@ -189,7 +189,7 @@ SELECT e.id, e.name, e.type FROM graphrag.entities e WHERE e.id = ANY ($1) ORDER
 """
 
 
-# Of mentions: (entities, chunks, how often the chunk mentions the entity, how many chunks do), (n,) each.
+# Mentions: (entities, chunks, how often the chunk mentions the entity, how many chunks do), (n,) each.
 Edges = tuple[Ids, Ids, Ids, Ids]
 
 

@@ -16,7 +16,7 @@ from pg_graphrag.search.query.query import Query, visible_digest
 from pg_graphrag.server import Row
 from pg_graphrag.server.caches.session_cache import cache, is_at_revision
 
-# Nodes of which a session caches whose names they are.
+# Nodes for which a session caches the rows that they name.
 MAX_CACHED = 50_000
 # Places of rows: of a node that is no name of one, and of one that was not looked up.
 _NO_ROW, _UNKNOWN = -1, -2
@@ -90,7 +90,7 @@ class JoinedNodes:
         digest = None if query.visible is None else visible_digest(query)
         self._cache_key: Hashable = "nodes of rows", query.corpus.id, digest, weak is None
         cached: _Rows | None = cache.get(query.corpus, self._cache_key)
-        # Numbers of concepts hold for one graph. What is too much is looked up anew.
+        # Numbers of concepts hold for one graph. Beyond the limit, nodes are looked up again.
         is_usable = cached is not None and cached.concepts is concepts and len(cached.nodes) <= MAX_CACHED
         self._rows = cached if cached is not None and is_usable else _Rows.none(concepts)
         # By the places of rows: whether the query met one of their names, and joins them; at the end _UNKNOWN and _NO_ROW.

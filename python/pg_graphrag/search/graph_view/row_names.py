@@ -16,11 +16,11 @@ from pg_graphrag.server.caches.session_cache import cache, is_at_revision
 
 # Names in more chunks are hubs: what leads to a country is not read for its row.
 MAX_MENTIONS = 20
-# Entities of which a session caches whether they are one with others, and about what a name of a row takes.
+# Entities for which a session caches whether they are one with others, and about how many bytes a name of a row takes.
 MAX_CACHED = 50_000
 _NAME_BYTES = 500
-# Names, each with its row's own entity: of the rows among the entities $1, or of which one of these is a name. As all documents
-# give them, and as the documents $2 do.
+# Names, each with its row's own entity: of the rows among the entities $1, and of rows that one of these names. By all
+# documents, and by the documents $2.
 _NAMES = f"""
 SELECT {packed(names="r.name_id", own="r.entity_id")}
   FROM graphrag._row_names r
@@ -121,7 +121,7 @@ class RowNames:
             for row_entity, of_row in by_row.items()
         }
         groups = {member: group for group in few.values() if len(group) > 1 for member in group}
-        # What is cached changes for all queries, or not at all.
+        # The cache changes for all queries, or not at all.
         known = self._names
         self._names = _Names(
             union(known.asked, np.concatenate([entities, np.array([*names, *by_row], np.int64)])),
@@ -180,7 +180,7 @@ class RowNames:
             own_source, own_target = of_names.get(source, source), of_names.get(target, target)
             if own_source == own_target:
                 continue
-            # A session caches the row as it is.
+            # A session caches the row unchanged.
             if own_source != source:
                 row = row | {"source": own[own_source]["name"], "source_key": own[own_source]["key"]}
             if own_target != target:

@@ -15,12 +15,12 @@ from pg_graphrag.text.concept import key
 
 # Steps over relationships of rows that a walk takes besides its own.
 MAX_STEPS = 2
-# Chunks of which a session caches where their rows lead, and about what a row takes that is led to.
+# Chunks whose rows' references a session caches, and about how many bytes a referenced row takes.
 MAX_CACHED = 50_000
 _TARGET_BYTES = 300
-# By first chunk of a row, and by the name that rows among the chunks $1 have for it: these chunks. OFFSET 0: each row is looked
-# up by its key; joined, a generic plan would read all rows (230 ms in place of 2, of a corpus with 388), and so would an index on
-# attached_id, of which statistics from before the rows came say that nothing has one.
+# By first chunk of a row, and by the name that rows among the chunks $1 have for it: these chunks. OFFSET 0: each row
+# is looked up by its key. Joined, a generic plan would read all rows (230 ms in place of 2, in a corpus with 388), and
+# so would an index on attached_id, of which statistics from before the rows say that nothing has one.
 _REFERENCES = f"""
 WITH fields AS MATERIALIZED (
     SELECT a.id AS attached_id, r.field, CASE WHEN r.by_name THEN pg_catalog.length(r.prefix) ELSE 0 END + 1 AS start
@@ -143,7 +143,7 @@ class RowReferences:
         """Return the first chunks of the rows to which rows of distinct ascending chunks lead within MAX_STEPS, ascending."""
         known = chunks[self._known.has(chunks)]
         if len(known) < len(chunks):
-            # What is known of the first step leads to a part of the second.
+            # The known references of the first step lead to a part of the second.
             self._read(union(chunks, self._targets(known)))
         near = step = self._targets(chunks)
         for _ in range(1, MAX_STEPS):

@@ -20,7 +20,7 @@ from pg_graphrag.text.dates import Date, dates
 
 # A title in a question has at most so many words; one word alone is a noun phrase or no title.
 MAX_WORDS = 10
-# Documents with the same title, except for additions in brackets, of which a question may mean any.
+# Documents with the same title, apart from additions in brackets, any of which a question may mean.
 MAX_CALLED = 4
 
 _AROUND = ' ?!.,;:()[]"“”。、？！'
@@ -116,7 +116,7 @@ def _spellings(run: str) -> set[str]:
 
 
 NAMED = 1.5
-# A name without an entity stands for entities whose names begin with it (Adam: Adam Smith), at most for so many.
+# A name without an entity stands for entities whose names begin with it (Adam: Adam Smith), for at most so many.
 MAX_NAMESAKES = 3
 # A key is in at most so many chunks. Shorter words with digits (17, 3rd) have too many meanings.
 MAX_CHUNKS = 20

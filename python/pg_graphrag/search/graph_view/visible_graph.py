@@ -17,7 +17,7 @@ from pg_graphrag.search.query.query import Query, once
 from pg_graphrag.server import Row
 from pg_graphrag.server.caches.session_cache import cache
 
-# Of so many chunks the graph is read at once: that takes no longer than the statements of a walk.
+# For so few chunks the graph is read at once: that takes no longer than the statements of a walk.
 FEW_CHUNKS = 200
 # About what a chunk brings: rows that are read, and bytes. A larger graph is read where the same documents are asked often, as
 # the graph of a whole corpus is, and where the session may keep it.

@@ -29,9 +29,9 @@ from pg_graphrag.search.graph_view.visible_topology import are_as_merged, read_e
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database, Row, cached_property
 
-# Of so many times fewer chunks than the corpus has, all entities are read where their names are compared.
+# If the part has so many times fewer chunks than the corpus, all its entities are read for a comparison of names.
 _SMALL_PART = 20
-# Relationships of entities are looked at in parts, those first that could be of most degree: so many times what is asked for.
+# Relationships of entities are read in parts, possibly highest degrees first: so many times the requested number.
 _PART = 4
 _NO_IDS = np.empty(0, np.int64)
 

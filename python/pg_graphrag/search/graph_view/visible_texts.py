@@ -35,7 +35,7 @@ class Text(NamedTuple):
 
 
 _PACKED = "coalesce(pg_catalog.string_agg(pg_catalog.int8send(u.id), ''::bytea), '') AS ids FROM pg_catalog.unnest($1) AS u (id)"
-# Items of which all mentions, visible or not, say the same: what any of them says is what the visible ones do.
+# Items whose mentions all say the same, visible or not: any of them gives the text of the visible ones.
 _UNIFORM = {
     "entity": f"SELECT {_PACKED} WHERE {UNIFORM_ENTITY.format(id='u.id')}",
     "relationship": f"""
@@ -43,7 +43,7 @@ SELECT {_PACKED}
  WHERE NOT EXISTS (SELECT FROM graphrag.relationship_values v WHERE v.relationship_id = u.id)
 """,
 }
-# Items of which people said something.
+# Items that people said something about.
 _CURATED = {
     "entity": f"""
 SELECT {_PACKED}

@@ -14,15 +14,15 @@ UNIFORM_ENTITY = (
     "(SELECT pg_catalog.count(*) = 2 AND NOT pg_catalog.bool_or(v.kind = 'd')"
     " FROM graphrag.entity_values v WHERE v.entity_id = {id})"
 )
-# People said something of the entity, or of a relationship of it.
+# People said something about the entity, or about a relationship of it.
 CURATED_ENTITY = (
     "(EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = {entity}.corpus_id AND c.entity_key = {entity}.key)"
     " OR EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = {entity}.corpus_id AND c.other_entity_key = {entity}.key))"
 )
 
-# $1: documents, or what they mention. Degrees and order follow from these rows.
-# merged_counts: -1 where the merged texts are not of the mentions alone. uniform_ranks: of the merged sentence, where name and
-# type are those of each mention; -1 elsewhere.
+# $1: documents, or their mentions. Degrees and order follow from these rows. merged_counts: -1 if the merged texts are
+# not of the mentions alone. uniform_ranks: rank of the merged sentence if every mention has the same name and type;
+# else -1.
 _VISIBLE_ENTITIES = f"""
 SELECT pg_catalog.array_agg(e.key) AS keys, {packed(ids="e.id", merged_counts="e.merged_count", uniform_ranks="e.uniform_rank")}
   FROM (SELECT x.id, x.key,

@@ -105,7 +105,7 @@ class _Primer:
     evidence: graph_evidence.Evidence = field(default_factory=graph_evidence.Evidence)
 
 
-# Of each community the members that its report's findings rest on, then those with most relationships.
+# For each community the members in its report's findings, then those with most relationships.
 _MEMBERS = """
 SELECT s.community_id, s.entity_id
   FROM (SELECT m.community_id, m.entity_id, e.key,
@@ -267,7 +267,7 @@ def _reports(search: _Search) -> list[CommunityReport]:
     query = search.query
     matches = matched_reports(query, PRIMER_REPORTS)
     if matches and query.dense_works:
-        # The nearest report shows what the expansion has to look like; only a vector makes use of it.
+        # The nearest report is the model for the expansion; only a vector can use it.
         (example,) = read_reports(query.db, [matches[0].community_id])
         arguments = {"question": search.question, "report": example.content}
         outcome = query.models.ask("expand", arguments)
@@ -389,7 +389,7 @@ def estimate(dry_run: "DryRun") -> None:
         dry_run.add("primer", number, tokens + unknown)
     follow_ups = query.options[DRIFT_K_FOLLOWUPS] * query.options[N_DEPTH]
     if follow_ups:
-        # As many may be looked at besides that nothing is near, and those of a round more.
+        # As many more may be needed if nothing is near, and those of a round.
         dry_run.embeds(2 * follow_ups + query.options[DRIFT_K_FOLLOWUPS])
         tokens = dry_run.tokens("follow_up", question=dry_run.longest_part(), whole=query.text)
         dry_run.add("follow_up", follow_ups, follow_ups * (tokens + dry_run.quarter(dry_run.room)))

@@ -41,7 +41,7 @@ GLOBAL_REPORTS = 20
 CHUNKS_PER_REPORT = 50
 # Added to the nearness of a chunk that a finding rests on.
 TELLING = 0.1
-# Of 0 to 5, from which on a report is relevant (GraphRAG's dynamic community selection).
+# From this grade on, of 0 to 5, a report is relevant (GraphRAG's dynamic community selection).
 RELEVANT = 1
 
 

@@ -55,8 +55,8 @@ CONCEPTS_EACH = 5
 # Share of a context that the claims of its chunks may have.
 CLAIMS = 0.15
 
-# Of (a query, chunks in the order in which the budget is spent, how much of it would be left) to (whether each chunk is
-# relevant, how much more than one for each was spent: requests that were sent again).
+# From (a query, chunks in the order in which the budget is spent, the rest of the budget) to (whether each chunk is
+# relevant, how many tests beyond one for each were spent: requests that were sent again).
 Tester = Callable[[Query, Sequence[int], int], tuple[Sequence[bool], int]]
 
 
@@ -367,7 +367,7 @@ def estimate(dry_run: "DryRun") -> None:
         * (2 * concepts.STATEMENTS_EACH * concepts.PAIRS_EACH + concepts.CONCEPTS_EACH)
     )
     if query.corpus.has_rows:
-        # Rows to which relevant rows lead are read besides.
+        # Rows that relevant rows refer to are read too.
         sizes = dry_run.largest_chunk_bytes(len(sizes) + MAX_ROWS)
     overhead = (dry_run.HEADING + names) * len(sizes) + int(row["claims"]) + int(row["described"])
     # A window, and sentences that begin or end outside it.

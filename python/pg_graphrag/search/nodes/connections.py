@@ -30,13 +30,13 @@ STEP_SECONDS = 0.03
 CONNECT_SECONDS = 10.0
 # How long an answer may be: at least, for each of its rows, and at most.
 LEAST_BYTES, ROW_BYTES, MOST_BYTES = 2**24, 2**20, 2**28
-# Of the processor, to tell the parts of an answer from each other; the largest takes a third.
+# Processor time for separating the parts of an answer; the largest takes a third.
 MOST_PARSING_SECONDS = 1.0
 # Texts of errors and notices, and how many notices of one answer are passed on.
 MAX_TEXT, MAX_NOTICES = 2000, 5
 # Connections that a session keeps.
 MAX_KEPT = 8
-# Of a connection that has ended.
+# The SQLSTATE of a connection that has ended.
 _LOST = "08006"
 # SQLSTATEs without those that say that nothing is wrong.
 _IS_ERROR = re.compile(r"(?!0[0-3])[0-9A-Z]{5}")
@@ -106,7 +106,7 @@ _kept: dict[Link, "_Connection"] = {}
 
 async def answer(link: Link, question: Question) -> Answer | NodeError:
     """Return what a node answers, or why it did not."""
-    # Of a kept connection it may not be known yet that it has ended. A search only reads: it can be asked again.
+    # A kept connection may have ended without notice. A search only reads, so it can be repeated.
     for kept in (_kept.pop(link, None), None):
         if kept is not None and not kept.is_usable():
             kept.close()
@@ -219,7 +219,7 @@ class _Connection:
             while True:
                 while self._is_busy():
                     await _ready(pgconn.socket)
-                    # The library keeps what has come of a row: what is there to be read tells how much that will be.
+                    # The library buffers an incomplete row: the unread bytes tell how long it will be.
                     received += _waiting_bytes(pgconn.socket)
                     if received > most_bytes:
                         raise self._odd(f"its answer has more than {most_bytes // 2**20} MB")
@@ -251,7 +251,7 @@ class _Connection:
         """Whether more must come before there is a result."""
         began = time.thread_time()
         is_busy = bool(self._pgconn.is_busy())
-        # The library keeps these for who takes them.
+        # The library keeps notifications until they are taken.
         while self._pgconn.notifies() is not None:
             pass
         # It looks for each setting that a node reports among all before.

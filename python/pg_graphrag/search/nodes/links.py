@@ -13,14 +13,14 @@ from pg_graphrag.server import OWNER, Database, Row
 from pg_graphrag.server.backend import loading
 from pg_graphrag.server.corpus.corpora import ElsewhereError
 
-# Of a node, and of who connects: what else they say is left to postgres_fdw.
+# Options for the node and for the role; all others are left to postgres_fdw.
 _OF_SERVER = frozenset(
     "host hostaddr port dbname sslmode sslnegotiation sslrootcert sslcrl sslcrldir sslsni ssl_min_protocol_version"
     " ssl_max_protocol_version channel_binding require_auth target_session_attrs load_balance_hosts keepalives"
     " keepalives_idle keepalives_interval keepalives_count tcp_user_timeout options".split()
 )
-# A password that the node has asked for is the caller's; a certificate or ticket would be that of the server's own user, and a
-# password in plain text would be the node's to use elsewhere.
+# A password that the node asks for must be the caller's; a certificate or ticket would be that of the server's own
+# user, and the node could use a plain-text password elsewhere.
 _DEFAULTS = {
     # Else PGHOSTADDR of the server's own user would be asked in place of the host.
     "hostaddr": "",
@@ -53,7 +53,7 @@ SELECT n.name AS node, pg_catalog.quote_ident(n.name) AS quoted_node, pg_catalog
   LEFT JOIN pg_catalog.pg_user_mappings m ON m.srvid = s.oid AND m.umuser <> 0 AND m.usename = current_user
  ORDER BY n.name
 """
-# Who was given functions one by one may not read the nodes; who has no mapping reaches none of them.
+# A caller with EXECUTE on single functions may not read the nodes; one without a mapping reaches none of them.
 _MAY_ASK = """
 SELECT pg_catalog.has_table_privilege('graphrag.nodes', 'SELECT')
        AND EXISTS (SELECT FROM pg_catalog.pg_user_mappings m WHERE m.umuser <> 0 AND m.usename = current_user)

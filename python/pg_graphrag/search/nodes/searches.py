@@ -146,7 +146,7 @@ class OthersSearches:
                 lost = self._in_time(link, result)
                 answers.append((_all_of(link), False, lost))
             elif result.sqlstate != "42501":
-                # Of which corpus that was said is not known, nor whether he sees anything of it.
+                # It is unknown which corpus failed, and whether the caller sees anything of it.
                 failed = NodeError(link.node, "it could not say what you may read there", sqlstate=result.sqlstate)
                 answers.append((_all_of(link), False, failed))
         for corpus, is_asked in names.items():

@@ -25,21 +25,21 @@ FIRST_ROWS = 5000
 ROWS_PER_QUERY = 2000
 # Rows that are read at a time.
 _PART = 256
-# A product computes so many columns alike, and what is left over otherwise: the last bits of a row's cosine would tell how many
-# other rows there are. A multiple of what any processor takes at once.
+# A product computes so many columns alike, and the remainder in another way: the last bits of a row's cosine would
+# reveal how many other rows there are. A multiple of any processor's block.
 _COLUMNS_AT_ONCE = 32
 
-# Of ids, (n,) int64, which are meant, (n,) bool.
+# From ids, (n,) int64, to which of them count, (n,) bool.
 Allowed = Callable[[Ids], Flags]
 
 # SQL conditions on rows `v` of windows and mentions. By chunks, which these have an index on: of a few documents the vectors are
 # looked up, where by `document_id` all were read.
 OF_DOCUMENTS = "WHERE v.chunk_id IN (SELECT c.id FROM graphrag.chunks c WHERE c.document_id = ANY ({documents}))"
-# Of all but a few documents.
+# For all but a few documents.
 OF_OTHERS = "WHERE v.document_id <> ALL ({documents})"
 _OF_THEIR_CHUNKS = "AND v.chunk_id IN (SELECT w.chunk_id FROM graphrag.chunk_windows w WHERE w.id = ANY ($1))"
 
-# (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
+# (row, chunk, document, its item: a chunk or an entity or a relationship).
 _COLUMNS = {
     "window": "v.window_id, v.chunk_id, v.document_id, v.chunk_id FROM {rows} v",
     "entity": "v.entity_id, 0::int8, 0::int8, v.entity_id FROM {rows} v",
@@ -222,7 +222,7 @@ def cached(query: Query, kind: str) -> VectorRows | None:
         return None
     key = "vectors", corpus.space, kind
     name = f"vectors-{corpus.space}-{kind.replace('_', '-')}"
-    # All mentions are read for every query; and what is cached already is only added to.
+    # All mentions are read for every query; and cached rows are only added to.
     first = kind.endswith("_mention")
     rows: VectorRows | None = cache.latest(corpus, key)
     if rows is not None and rows.revision == corpus.revision and rows.matrix is not None:

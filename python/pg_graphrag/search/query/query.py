@@ -49,14 +49,15 @@ MAX_KEYWORDS = 8
 MAX_ENTITIES = 5
 MAX_TYPES = 3
 
-# SQL: keys, and where aliases of theirs lead.
+# SQL: keys, and the keys that their aliases lead to.
 LED = (
     "({keys} || ARRAY(SELECT a.entity_key FROM graphrag.aliases a"
     ' WHERE a.corpus_id = $1 AND a.key = ANY ({keys} COLLATE "C"))) COLLATE "C"'
 )
 # Query vectors a session keeps: a few hundred kilobytes.
 MAX_EMBEDDED = 256
-# A name in a larger share of the chunks, and in more than so many, tells little of where to look: who speaks in a conversation.
+# A name in a larger share of the chunks, and in more than so many, says little about where to look: a speaker in a
+# conversation.
 EVERYWHERE, MIN_EVERYWHERE = 0.5, 20
 # With the blank behind it, and as a possessive.
 _WORD = re.compile(r"(?<![\w'’])[^\W\d_][\w-]*(?:['’]s\b)?\s?")
@@ -287,7 +288,7 @@ class Query:
         common = {name for name, own in lexemes.items() if own and min(frequencies[lexeme] for lexeme in own) > most}
         rest = _WORD.sub(lambda match: "" if match.group() in common else match.group(), self.text).strip()
         others = self.terms.keys() - set().union(*(lexemes[name] for name in common))
-        # "Who is Ann?" asks of nothing else.
+        # "Who is Ann?" asks about nothing else.
         return [self.text, rest] if common and others and any(map(str.isalnum, rest)) else [self.text]
 
     def _frequencies(self, lexemes: list[str]) -> tuple[dict[str, int], int]:
@@ -388,7 +389,7 @@ class Query:
         made_for = LANGUAGES[model.model]
         if not made_for.intersection(self.languages):
             return f"the embedder was not made for {', '.join(self.languages)}"
-        # Of all documents the session knows it for their revision; which ones are visible is this query's own.
+        # For all documents the session caches the result by revision; for a visible part it belongs to this query.
         compute = partial(any_embedded, self.db, self.corpus, made_for, self.visible_ids)
         key = "any embedded", self.corpus.id
         has_vectors = compute() if self.visible is not None else cache.get_or_compute(self.corpus, key, compute)

@@ -18,7 +18,7 @@ NOISE = 1e-6
 SUM_NOISE = 1e-12
 
 Why = Callable[[int], dict[str, Any]]
-# Of chunks: (how much of the query the retriever knows in texts like theirs, in 0 … 1; whether it leaves the rest to others).
+# From chunks to (how much of the query the retriever knows in such texts, in 0 … 1; whether it leaves the rest to others).
 Coverage = Callable[[Ids], tuple[Scores, NDArray[np.bool_]]]
 # The retriever that stands in for what others do not know.
 STAND_IN = "windows"

@@ -36,7 +36,7 @@ class _Sharable(Protocol):
 
 
 Value = TypeVar("Value", bound=_Sharable)
-# Of a revision and arrays.
+# From a revision and arrays to a value.
 Make = Callable[[str, Arrays], Value]
 
 
@@ -105,7 +105,7 @@ def _cached(query: Query, key: Hashable, value: Value, *, first: bool) -> Value:
     return value
 
 
-# Changes of documents since the last merge, by which a session tells whether what it caches of them still holds.
+# Changes of documents since the last merge, which tell a session whether its cached values still hold.
 MAX_CHANGES = 64
 # What tells states of attachments of rows apart, null without any; and of documents, null after many changes since the last
 # merge. A statement that changes documents adds rows to _document_counts, and who replaces them names a new revision.

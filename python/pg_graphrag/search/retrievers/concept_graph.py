@@ -19,7 +19,7 @@ NEIGHBORS_EACH = 30
 MAX_CHARACTERS = 80
 # A name that is not the very one counts as matching a sub-query from this cosine on.
 NEAR = 0.6
-# Of a chunk, statements that are shown besides its passage; of a statement, pairs; of a community, concepts.
+# Statements shown of a chunk besides its passage; pairs of a statement; concepts of a community.
 STATEMENTS_EACH = 5
 PAIRS_EACH = 3
 CONCEPTS_EACH = 20

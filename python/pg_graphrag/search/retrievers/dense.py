@@ -16,8 +16,8 @@ from pg_graphrag.search.query import cached_vectors
 from pg_graphrag.search.query.query import Query, once, timed
 from pg_graphrag.search.query.rankings import NOISE, Ranking, leveled, ranking
 
-# hnsw.ef_search: an index scan looks around at so many rows at a time. Of the ten nearest of 60,000 chunks naive finds .975 with
-# 200 windows in view, .985 with 400 and with 600.
+# hnsw.ef_search: candidates that an index scan examines at a time. For the ten nearest of 60,000 chunks, naive finds
+# .975 with 200 windows in view, .985 with 400 and with 600.
 EF_SEARCH = 200
 EF_SEARCH_WINDOWS = 400
 # Their index has half the neighbours: with 300 in view it finds what one of 16 neighbours finds with 200.
@@ -29,11 +29,11 @@ _CHUNKS_EACH = 2
 _SET_SCAN = """
 SELECT pg_catalog.set_config('hnsw.ef_search', $1, true), pg_catalog.set_config('hnsw.iterative_scan', 'strict_order', true)
 """
-# With so many vectors a table is compared in one scan.
+# Maximum of vectors compared in one scan of a table.
 _VECTORS_AT_ONCE = 16
 # Windows that are read for each chunk at first.
 _WINDOWS_EACH = 4
-# Of a larger share of the chunks all windows are compared.
+# If a larger share of the chunks is visible, all windows are compared.
 _LARGE_PART = 0.3
 
 
@@ -247,13 +247,13 @@ def _every_best_window(query: Query, cached: cached_vectors.VectorRows) -> tuple
     scores = cached.cosines(query.vector)[order]
     if not len(order):
         return cached.chunks, scores, cached.ids
-    # Of equal windows of a chunk the first.
+    # If windows of a chunk are equal, the first counts.
     best = np.maximum.reduceat(scores, starts)
     counts = np.diff(starts, append=len(order))
     best_places = np.flatnonzero(scores == np.repeat(best, counts))
     places = order[best_places[np.searchsorted(best_places, starts)]]
     if query.visible is not None:
-        # All windows of a chunk are of one document.
+        # All windows of a chunk belong to one document.
         is_visible = within(cached.documents[places], query.visible)
         places, best = places[is_visible], best[is_visible]
     return cached.chunks[places], best, cached.ids[places]
@@ -267,7 +267,7 @@ def _select(query: Query, kind: str, columns: str, vector: str, condition: str) 
 def _of_visible(query: Query) -> str:
     if query.visible is None:
         return ""
-    # Of an array the planner knows how many rows it picks, of a sub-select not.
+    # The planner knows how many rows an array picks, but not a sub-select.
     return f"WHERE v.chunk_id = ANY ({ids_literal(visible_chunks(query).ids)})"
 
 

@@ -13,8 +13,8 @@ from pg_graphrag.search.retrievers.graph_evidence import Evidence, concept_weigh
 from pg_graphrag.search.retrievers.lexical import bm25
 from pg_graphrag.server import cached_property
 
-# Chunks that are read for a hub: those that mention it most, and of so many nearest the query by BM25 and by windows those that
-# mention it at all.
+# Chunks that are read for a hub: those that mention it most, and among so many nearest the query by BM25 and by windows
+# those that mention it at all.
 MAX_CHUNKS_EACH = 200
 NEAR_CHUNKS = 100
 # Weight of a described mention beside the nearness of its chunk: its keywords say less than the query.

@@ -25,7 +25,7 @@ WINDOWS_PER_RELATIONSHIP = 3
 LEAST_OF_CHUNK, LEAST_OF_WINDOW = 0.1, 0.5
 # Scores that differ by less are equal: the vectors of equal texts differ in their last bits.
 DIGITS = 6
-# Of scores that are shown.
+# Decimals of displayed scores.
 ROW_DIGITS = 9
 
 
@@ -265,8 +265,8 @@ def global_evidence(query: Query) -> Evidence:
 
 # A concept in more chunks does not tell where to look.
 MAX_CHUNKS_EACH = 200
-# Windows (without dense retrieval: chunks) nearest to the query of which `local` takes the concepts, and what one counts beside a
-# concept that the query names.
+# Windows (without dense retrieval: chunks) nearest to the query whose concepts `local` takes, and how much one counts
+# beside a concept that the query names.
 NEAREST, OF_NEAREST = 20, 0.4
 
 

@@ -31,10 +31,11 @@ MAX_EDGES = 3000
 SEED_CHUNKS = 10
 # Factor for the edge between a document and the entity of its title, which it is about.
 TITLE_WEIGHT = 5.0
-# An entity of a chunk from which the walk starts counts up to so much more, by the share of the question's words besides names
-# that its sentence has. From 4 to 7 all are as good.
+# An entity in a start chunk counts up to so much more, by the share of the question's words, without names, in its
+# sentence. From 4 to 7 all are as good.
 SENTENCE_WEIGHT = 5.0
-# Factor for the edges of what the question names: the walk starts there, and should lead on. From .1 to .3 all are as good.
+# Factor for the edges of entities that the question names: the walk starts there, and should lead on. From .1 to .3 all
+# are as good.
 NAMED_WEIGHT = 0.2
 # Least cosine of linked names, and links of each entity (HippoRAG 2: synonymy edges).
 SYNONYM = 0.8
@@ -48,7 +49,7 @@ ROUNDING = 1e-14
 EQUAL = 1e-9
 
 
-# Of entities: (tail, head, weight), (k,) each.
+# Between entities: (tail, head, weight), (k,) each.
 Links = tuple[Ids, Ids, Scores]
 
 
@@ -353,8 +354,8 @@ def _seeded(ids: Ids, seeds: dict[int, float]) -> Scores:
     return weights
 
 
-# Of entities of a model's graph no place in the text is known: they count as they are. Sentences are cut here: in SQL each cut
-# unpacks the whole chunk.
+# For entities of a model's graph no place in the text is known: they count unchanged. Sentences are cut here: in SQL
+# each cut would unpack the whole chunk.
 _SENTENCES = f"""
 SELECT {packed(chunks="m.chunk_id", starts="m.start_offset", ends="m.end_offset", sizes="m.size")},
        pg_catalog.string_agg(m.entities, ''::bytea) AS entities,

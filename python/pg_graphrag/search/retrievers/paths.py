@@ -26,7 +26,7 @@ HOPS = 2
 # Share of the candidates without a path that is kept, the best; chunks that each candidate votes for.
 LONELY_SHARE = 0.2
 CHUNKS_EACH = {"paper": 3, "best": 10}
-# An entity in more than this share of the chunks, and in so many, is in every document: a path through it tells nothing.
+# An entity in more than this share of the chunks, and in so many, is in every document: a path through it says nothing.
 HUB_SHARE = 0.5
 MIN_HUB = 5
 # Factor of a query entity's first candidate, and of one whose first chunk is also retrieved directly.
@@ -174,7 +174,7 @@ class PathGraph:
         limit = CHUNKS_EACH[self.profile]
         near = [self._near_chunks(start, limit) for start in starts]
         values = [leveled_sums(totals) for _, totals in near]
-        # Where chunks stand in the order of ties, of those alone that are tied: most are not.
+        # The order of chunks is computed only for tied ones: most are not tied.
         order = np.zeros(len(self.chunks), np.int64)
         tied_places = [places[_are_tied(value)] for (places, _), value in zip(near, values, strict=True)]
         if len(tied := numbered(np.concatenate(tied_places))[0]):

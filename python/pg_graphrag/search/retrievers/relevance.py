@@ -34,7 +34,8 @@ class Curve:
         return shares
 
 
-# By local model: the curve, and that of texts in another language than the question, which lack its words for that alone.
+# By local model: the curve, and the one for texts in another language than the question, which lack its words for that
+# reason alone.
 CURVES = {
     "all-MiniLM-L6-v2": (Curve(-6.23, 7.45, 3.06), Curve(-6.25, 10.38)),
     "multilingual-e5-small": (Curve(-10.61, 17.23, 3.06), Curve(-11.44, 22.4)),

@@ -15,22 +15,22 @@ from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Ranking, leveled_sums
 from pg_graphrag.search.retrievers.dense import ids_literal
 
-# Of the score of a turn, what the next one and the one before it have. From .2 to .4 all are as good.
+# The share of a turn's score that the next and the previous turn get. From .2 to .4 all are as good.
 NEIGHBOUR = 0.3
 # What the next one has of a turn that asks. From .6 to .8 all are as good.
 ANSWER = 0.7
 # Turns to either side that count.
 REACH = 3
-# Of a conversation with more turns each scores by itself: all would be read for a few.
+# In a conversation with more turns each scores by itself: all would be read for a few.
 MAX_TURNS = 1000
-# Of a corpus with at most so many chunks all turns are read: to look up some conversations takes longer.
+# In a corpus with at most so many chunks all turns are read: looking up some conversations takes longer.
 FEW_CHUNKS = 5000
 _ALL_TURNS = """
 SELECT d.metadata -> {field} AS name, d.id, d.valid_from, d.source_key
   FROM graphrag.documents d
  WHERE d.corpus_id = {corpus} AND d.metadata ->> {field} IS NOT NULL {visible}
 """
-# Of the conversations that some chunks are of, each by the index of metadata, and no more of it than counts.
+# Turns of the conversations of some chunks, each by the index of metadata, up to the limit.
 _SOME_TURNS = f"""
 SELECT t.name, d.id, d.valid_from, d.source_key
   FROM (SELECT DISTINCT o.metadata -> {{field}} AS name

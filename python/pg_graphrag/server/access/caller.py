@@ -56,7 +56,7 @@ SELECT hc.name
   JOIN graphrag.corpora hc ON hc.id = h.history_id
  WHERE c.name = $1
 """
-# Of attached tables that show him nothing for a reason that somebody must mend.
+# Attached tables that show him nothing, for a reason that somebody must remove.
 _WITHHELD = "SELECT w.attached_table, w.code, w.mend, w.superuser FROM graphrag_attached._withheld($1) w"
 # Roles and tables that this session has had a WARNING of.
 _warned: set[tuple[str, str]] = set()
@@ -69,7 +69,7 @@ SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphra
 """
 
 
-# The corpora, as c, that "*" stands for. Histories say again what their corpora say: they are asked by name, or as of a moment.
+# The corpora, as c, that "*" stands for. Histories repeat their corpora: they must be asked by name, or as of a moment.
 READABLE = """((SELECT graphrag._may_use(NULL)) OR c.id IN (SELECT g.corpus_id FROM graphrag.granted_corpora g))
    AND NOT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = c.id)
    AND coalesce(c.move ->> 'state', 'moving') = 'moving'"""

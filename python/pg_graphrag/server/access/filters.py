@@ -18,12 +18,12 @@ from pg_graphrag.ground.json_reading import read_exact_json
 from pg_graphrag.server.access.moments import A_DATE, DATES, has_form_of_date, is_date, zoned
 
 MAX_DEPTH = 32
-# $row within each other: PostgreSQL plans what stands within one twice.
+# Maximum depth of nested $row: PostgreSQL plans the inner part of each twice.
 MAX_ROWS = 4
 MAX_CHARACTERS = 1 << 23
 # Values of one list. A relation holds more.
 MAX_LIST = 10_000
-# Of short lists, and of what metadata are to contain.
+# In short lists, and in objects that metadata must contain.
 _VALUES = "values that are compared one by one"
 # The planner copies them again and again: a million takes gigabytes.
 _LONG = "values in lists of more than 64"
@@ -59,7 +59,7 @@ class Condition:
 
 
 _SOURCE_KEY = "{d}.source_key"
-# Of a version, whose own key has the moment at its end (graphrag._version_key).
+# For a version, whose own key ends with its moment (graphrag._version_key).
 _DOCUMENT_KEY = "pg_catalog.left({d}.source_key, -28)"
 EVERY = Condition("true", (), ())
 
@@ -78,7 +78,7 @@ def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str], of_ver
     if not isinstance(filter_, dict):
         raise _no_object(text)
     compilation = _Compilation(corpus, keys_of, _DOCUMENT_KEY if of_versions else _SOURCE_KEY)
-    # jsonb shows a key as it is. Without such a key a filter is containment.
+    # jsonb shows keys unchanged. Without such a key a filter is containment.
     if '"$' not in text:
         compilation.count_values(filter_, "")
         return Condition("d.metadata @> $2", ("jsonb",), (text,))
@@ -104,7 +104,7 @@ class _Compilation:
         self._aliases: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
         self._rows_within = 0
-        # What the documents are called of which conditions are made.
+        # The alias of the documents that conditions apply to.
         self._d = "d"
 
     @property

@@ -12,7 +12,7 @@ A_DATE = 'a date or time in ISO 8601, such as "2024-02-29" or "2024-02-29T12:00:
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?"
 _IS_DATE = re.compile(_DATE)
 _HAS_ZONE = re.compile("[Z+-]")
-# Of items v: values that are no dates are not compared; a date without a zone is of UTC, whatever the session's is.
+# For items v: values that are no dates are not compared; a date without a zone is UTC, whatever the session's zone.
 DATES = f"""
 SELECT CASE WHEN pg_catalog.substr(t.value, 11) ~ '[Z+-]' THEN t.value ELSE t.value || ' UTC' END AS value
   FROM (SELECT v.item #>> '{{}}' AS value, pg_catalog.jsonb_typeof(v.item) AS type) t

@@ -18,15 +18,15 @@ from pg_graphrag.server.backend import release_freed
 from pg_graphrag.server.corpus.corpora import REVISION, Corpus
 
 T = TypeVar("T")
-# Corpora of which a session remembers the revision it saw last.
+# Corpora whose last seen revision a session remembers.
 _MAX_CORPORA = 256
-# With so many queries whatever may be cached pays.
+# With so many queries any caching pays.
 _MANY_QUERIES = 1_000_000
-# About so many queries, the last ones, say how often a session asks each corpus.
+# About the last so many queries decide how often a session asks each corpus.
 _LAST_QUERIES = 256
-# What was read for a thing of so many bytes takes as many again, until that is given back to the system.
+# Reading a value of so many bytes takes as many again, until they are given back to the system.
 _LARGE = 2 * 2**20
-# Of these, what is less is forgotten.
+# Smaller frequencies are forgotten.
 _RARE = 0.01
 
 

@@ -45,8 +45,8 @@ ASKED_SECONDS = 3600.0
 NOTED_SECONDS = ASKED_SECONDS / 10
 
 _FOLDER = "pg_stat_tmp"
-# Of a file: what it is, bytes of its description, their CRC-32, bytes of the file, the checksum of its arrays, and when it was
-# written (ns).
+# The head of a file: its magic, bytes of its description, their CRC-32, bytes of the file, the checksum of its arrays,
+# and when it was written (ns).
 _HEAD = Struct("<8sIIQIQ")
 _MAGIC = b"graphrag"
 _PAGE = 4096
@@ -200,7 +200,7 @@ def _opened(path: Path, key: list[Any]) -> Arrays | None:
         return None
     described = json.loads(text)
     start = _rounded(_HEAD.size + size, _PAGE)
-    # What was not written since is as it was: to read all of it would be a twentieth of a first search.
+    # An unwritten file is unchanged: reading all of it would take a twentieth of a first search.
     is_untouched = status.st_mtime_ns == written
     if described["key"] != key or not (is_untouched or _checksum(data, start) == checksum):
         return None

@@ -50,8 +50,8 @@ class Corpus:
 
 # Default of graphrag.session_memory.
 SESSION_MEMORY = "64MB"
-# The transaction that changed a corpus may change it again under the same number, or undo a part of it. A restore brings numbers
-# of another server, which its own transactions will have too: by who wrote the row they are told apart.
+# The transaction that changed a corpus may change it again under the same number, or undo a part of it. A restore
+# brings numbers of another server, which its own transactions will use too: the row's writer tells them apart.
 REVISION = """(
        SELECT r.tableoid::text || '/' || r.revision::text || '/' || r.xmin::text
          FROM graphrag.corpus_revisions r
@@ -207,7 +207,7 @@ def revise(db: Database, corpus_id: int) -> None:
     )
 
 
-# The English model fits as long as at most this share of the characters is of texts in other languages.
+# The English model fits if at most this share of the characters belongs to texts in other languages.
 MAX_FOREIGN_SHARE = 0.1
 
 

@@ -10,9 +10,9 @@ from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.corpus.options import Embedding
 
-# A query is compared with all vectors of a kind where they are at most so many, and take at most so much memory. Of more the
-# nearest are found by an index, and of mentions only the best are scored. The tables decide this, never what a session cached.
-# One vector is compared with windows, that of each keyword with names.
+# A query is compared with all vectors of a kind if there are at most so many, in at most so much memory. Beyond that an
+# index finds the nearest, and only the best mentions are scored. The tables decide this, never a session's cache. One
+# vector is compared with windows, that of each keyword with names.
 MAX_ROWS = 20_000
 MAX_WINDOW_BYTES = 32 * 2**20
 MAX_NAME_BYTES = 16 * 2**20
@@ -121,7 +121,7 @@ def set_option(db: Database, corpus_id: int, embedding: Embedding) -> None:
 
 # Chunks that are checked at either end of a corpus: no index tells that all are in one language.
 SAMPLE = 1000
-# Of some documents, so many are looked at first.
+# For a part of the documents, so many are examined first.
 FEW = 100
 
 _HAS_VECTOR = "c.language = ANY ($2) AND EXISTS (SELECT FROM {vectors} v WHERE v.chunk_id = c.id)"

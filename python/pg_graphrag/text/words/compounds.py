@@ -46,9 +46,9 @@ class Morpheme(NamedTuple):
     trait: str = ""
 
 
-# The number stays with what it counts: 4段階パイプライン, 51年綱領.
+# A number stays with its counter: 4段階パイプライン, 51年綱領.
 _COMPOUND = re.compile(r"(?:a?Dc|aD|D(?=N[NPLV])|[aJ])*[NPLlVv](?:[aJNPLlVvDcse]*[NPLlVvse])?")
-# A number and what it counts at the end say how many: 党員約9万人, 人口10万人.
+# A number with its counter at the end is an amount: 党員約9万人, 人口10万人.
 _AMOUNT = re.compile(r"a?D[sc]*N?$")
 _NUMBERING = re.compile(r"a?D(?=.)")
 # A product and its version: "プレイステーション5", "PostgreSQL 17".
@@ -91,15 +91,15 @@ _KATAKANA_OR_INITIAL = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]{2,}|[A-Z]")
 _LONGEST_PART = 8
 _KATAKANA_PAIR = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]{2}")
 _LONGEST_PHRASE, _LONGEST_NAME = 7, 40
-# A compound of more words that begins with what is mostly a verb has it as its verb.
+# A compound of more words whose first one is mostly a verb has that as its verb.
 _LONGEST_WITH_VERB = 3
 # Characters of a quality: 複雑性, 网络延迟性 is longer.
 _LONGEST_QUALITY = 4
 # A Latin stretch of more words than this is an English sentence inside the page, not a term in a Japanese one.
 _LATIN_TERM = 4
-# What somebody gets so much of: 处五万元罚款.
+# A verb with an amount: 处五万元罚款.
 _VERB_AND_NUMBER = re.compile(f"[{HAN}](?:\\d|[一二三四五六七八九十两]{{0,3}}[百千万])")
-# To whom and by whom, in Chinese.
+# Before the recipient and the agent, in Chinese.
 _BEFORE_AGENT = ("向", "由")
 # A name that a line end cuts: "David Heinemeier⏎Hanssonさん".
 _CUT_NAME = re.compile(rf"(?<=[{_CJK}])([A-Z][a-z]+(?: [A-Z][a-z]+)*)\n(?=[A-Z][a-z]+[{_CJK}])")

@@ -12,9 +12,9 @@ from pg_graphrag.text.languages import ENGLISH_WORDS, has_german_word, is_foreig
 
 # Characters in which a text may well have no function word of its language.
 _SHORT_TEXT = 300
-# So many unknown words of a short text in ASCII, without a known one, are of another language.
+# So many unknown words of a short ASCII text without a known one belong to another language.
 _FOREIGN_UNKNOWN = 3
-# Not what stands behind an apostrophe: "Sivas'tan".
+# Not the part behind an apostrophe: "Sivas'tan".
 _WORD = re.compile(r"(?<!['’])[^\W\d_]+")
 _PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")
 # A title may end with such a word: "Why I Close PRs".
@@ -146,8 +146,9 @@ def _of_language(text: str, language: str) -> list[Concept]:
     return capitals.concepts(text)
 
 
-# A concept is paired with this many concepts after it: all of them in most sentences. A list of contributors says little of
-# who belongs to whom: no sentence has more than about so many pairs, and in a list of a hundred only neighbours are paired.
+# A concept is paired with this many concepts after it: all of them in most sentences. A list of contributors says
+# little about who belongs to whom: no sentence has more than about so many pairs, and in a list of a hundred only
+# neighbours are paired.
 _REACH, _PAIRS = 6, 84
 
 

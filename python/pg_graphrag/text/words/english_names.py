@@ -14,7 +14,7 @@ from pg_graphrag.text.words.stopwords import (
     ENGLISH_SURE_NAMES,
 )
 
-# Adjectives that say of what kind a thing is (municipal, Georgian), not how it is; frequent ones (local) say as little.
+# Adjectives of kind (municipal, Georgian), not of manner; frequent ones (local) say as little.
 _OF_KIND = re.compile(r"[^-]*(?:al|ic|ar|ary|an|ese)")
 # Nouns made of verbs and adjectives, and what looks like one: detestation, lateness, refining.
 _OF_ACT = re.compile(r".*(?:[aits]ion|ness|ance|ence|ity|ment|ship|hood|ing|ed|est|ous|ever)s?")
@@ -26,7 +26,7 @@ _VERB_LIKE = re.compile(r"B(?=.)")
 _FREQUENT, _KNOWN_WELL = -10.5, -12.5
 # The share of a word's uses that is no accident.
 _SELDOM = 0.05
-# In a title they make a clause of it.
+# Verbs that make a title a clause.
 _VERBS_OF_CLAUSES = frozenset(
     "is are was were has have can cannot could should would must does do did when if not you i my".split()
 )
@@ -53,7 +53,7 @@ _SMALL_AFTER = re.compile(r"[,.;:)]|['’]s\b|\s[a-z]")
 # "the index scan", but "icon show", "comment present".
 _VERB_LAST = ("NB", "BB", "CB")
 _LONGEST_ACRONYM, _LONGEST_TITLE, _LONGEST_BEFORE = 3, 9, 30
-# Of adjectives that the lexicon does not have: Assyrian, stereotactic.
+# Endings of adjectives that the lexicon lacks: Assyrian, stereotactic.
 _ENDS_OF_QUALITIES = ("ian", "ean", "ese", "ous", "ic", "tive", "oid", "nal", "eal", "ial")
 # "prime minister", "chief engineer".
 OF_RANK = ("chief", "prime", "vice")
@@ -198,7 +198,7 @@ def needed_for_phrase(words: list[str], classes: str, *, is_led: bool) -> int:
     if len(words) == 1:
         return REPEATED if "-" in words[0] or _OF_ACT.fullmatch(words[0].lower()) else 1
     if all(letter == "P" and _is_quality(word) for word, letter in zip(words[:-1], classes, strict=False)):
-        # "Greek model": not what is called so.
+        # "Greek model" is no name.
         return NEVER
     if classes[0] in "PJ" and words[0] not in OF_RANK and _is_what_somebody_is(words[-1].lower()):
         # "South Korean actress".

@@ -26,11 +26,11 @@ BYPASS, SOURCES, LATEST = "bypass", "sources", "latest"
 MAX_HISTORY, MAX_MESSAGES = 32_768, 10_000
 # Characters of a passage by which the pages find it.
 _PLACE = 120
-# No tokenizer makes a token of so many letters on average; and bytes of one, where nothing was counted.
+# No tokenizer makes tokens of so many letters on average; and bytes of a token, if nothing was counted.
 _BYTES_AT_MOST, _BYTES_PER_TOKEN = 8, 4
 
-# By these prompts chat programs ask for themselves, for titles and the like: Open WebUI; LibreChat, NextChat, Chatbox and the
-# like by what follows "this conversation"; others by what their system message makes of the model.
+# Prompts by which chat programs ask for titles and the like: Open WebUI; LibreChat, NextChat, Chatbox and similar ones
+# by the words after "this conversation"; others by the task in their system message.
 _TASK = re.compile(
     r"\A\s*(?:#+ *Task:(?:.*<chat_history>|\s*Summarize the conversation history\b)"
     r"|Your task is to reflect the speaker's likely facial expression\b"
@@ -54,7 +54,7 @@ _TITLING = re.compile(
     r"|(?:会话|對話|对话|聊天)[^。\n]{0,10}(?:总结|總結|生成)[^。\n]{0,30}(?:标题|標題)",
     re.IGNORECASE,
 )
-# Sources below an answer, which are no part of it when it comes back.
+# Sources below an answer, which are removed when it comes back in a history.
 _SOURCES_BELOW = re.compile(r"\n\n---\n(?:\[\d+\] [^\n]*(?:\n|\Z))+\Z")
 
 

@@ -179,7 +179,7 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         def work(rag: GraphRAG, connection: Connection) -> mcp_results.Answered:
             answer = rag.ask(question, mode=mode, response_type=response_type, filter=filter)
             texts = answers.texts_of(answer.context)
-            # Of rows of a statement there is no document, of a row of a table no place in one.
+            # Rows of a statement have no document, and rows of a table no place in one.
             sought = [(citation.document_id, texts.get(citation.chunk_id, "")) for citation in answer.citations]
             places = reading.places(connection, rag.corpus, sought)
             types = reading.picture_types(connection, [citation.picture for citation in answer.citations])

@@ -47,7 +47,7 @@ _TYPES = {
 # What a name does not begin with: "Mr. Cool" in two, 在上海 of a place in Chinese.
 _MARK = re.compile(r"[.,;:!?]\s+(?=\S)")
 _AT, _KANA = re.compile(f"在(?=[{HAN}]{{2}})"), letters_of(KANA)
-# Types of names that slashes join: neither places (Frankfurt/Oder) nor untyped ones (Input/Output).
+# Types of names that are split at slashes. Places (Frankfurt/Oder) and untyped names (Input/Output) are not.
 _PARTED = frozenset({"person", "org", "product"})
 # A bracket that does not close.
 _OPEN = re.compile(r"[(\[（「『《][^()\[\]（）「」『』《》]*\Z")

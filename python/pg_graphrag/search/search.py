@@ -58,7 +58,7 @@ class Call:
     def query(self, db: Database, caller: Caller) -> tuple[Query, Mode]:
         """Return the query and its mode. Needs the owner's rights, as do its reads."""
         mode = modes.find(self.mode)
-        options = parse(self.options, mode, self.function)
+        options = parse_search_options(self.options, mode, self.function)
         if options.as_of is not None and caller.matching is None and caller.condition is None:
             # The option holds only where the call's filter has it: with_as_of().
             raise GraphRAGError(
@@ -179,7 +179,7 @@ def _documents(db: Database, document_ids: set[int]) -> dict[int, Row]:
     return {row["id"]: row for row in rows}
 
 
-def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOptions:
+def parse_search_options(options: str | None, mode: Mode, function: str = "search") -> SearchOptions:
     """Check the options of a search in `mode`; `function` is the one called: search, context or ask.
 
     Raises GraphRAGError: 22023 for an unknown option, one that the mode does not have, or a bad value, naming it.

@@ -18,7 +18,7 @@ from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
 from pg_graphrag.search.nodes.links import Link, all_links, link_of, load_searches
 from pg_graphrag.search.query.query import question
 from pg_graphrag.search.retrievers.relevance import check_known, judge
-from pg_graphrag.search.search import Call, notice_unindexed, parse, unranked_rows
+from pg_graphrag.search.search import Call, notice_unindexed, parse_search_options, unranked_rows
 from pg_graphrag.server import Database, unforeseen
 from pg_graphrag.server.access.caller import READABLE, Caller, check_corpus, check_filter
 from pg_graphrag.server.access.entry import as_owner
@@ -94,7 +94,7 @@ def search_corpora(
             " limit.",
         )
     # What the caller gave is wrong for all of them.
-    shared_options = parse(options, modes.find(mode))
+    shared_options = parse_search_options(options, modes.find(mode))
     question(text, bounds.MAX_QUESTION)
     bounds.keywords(low, "low_level_keywords")
     bounds.keywords(high, "high_level_keywords")

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from pg_graphrag.text.extras import load
+from pg_graphrag.text.extras import load_library
 
 # What Unicode lets no font show (Default_Ignorable_Code_Point): soft hyphens, joiners, directions, fillers, selectors, tags.
 _INVISIBLE = (
@@ -219,6 +219,6 @@ def _convert(run: str, table: str, extra: str) -> str:
 
 @lru_cache(maxsize=8)
 def _converter(table: str, extra: str) -> Any:
-    opencc = load("opencc", extra)
+    opencc = load_library("opencc", extra)
     # By its bare name OpenCC would look for the table in the working directory first.
     return opencc.OpenCC(str(Path(opencc.__file__).parent / "clib/share/opencc" / f"{table}.json"))

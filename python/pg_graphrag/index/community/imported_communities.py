@@ -21,7 +21,7 @@ from pg_graphrag.index.community.report import Finding, Report
 from pg_graphrag.index.community.reports import write_rows
 from pg_graphrag.index.extraction.records import clean_name
 from pg_graphrag.server import Database, columns
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.queue import queue_refresh
 from pg_graphrag.text.concept import key
 from pg_graphrag.text.letters import clean
@@ -45,7 +45,7 @@ def import_communities(
     Raises GraphRAGError: 22023 with the place of the error; 42704 for an unknown corpus; 55000 if there are no communities
       to add `more` to.
     """
-    target = find(db, corpus)
+    target = find_corpus(db, corpus)
     levels, part = _earlier_parts(db, target) if more else ({}, 1)
     _check(communities, levels)
     _check_references(references)

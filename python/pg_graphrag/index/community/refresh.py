@@ -16,7 +16,7 @@ from pg_graphrag.index.community import imported_communities
 from pg_graphrag.index.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
 from pg_graphrag.index.community.reports import hash_reports
 from pg_graphrag.server import Database, Row, reserve
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.queue import Job, queue
 
 # A community keeps its id when its old and new members have a Jaccard similarity above this.
@@ -79,7 +79,7 @@ def refresh(db: Database, corpus: Corpus, job: Job) -> bool:
 
 def refresh_named(db: Database, name: str | None) -> str:
     """Serve graphrag.refresh_communities(); return a summary as JSON."""
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     _take_over_imports(db, corpus)
     hash_reports(db, corpus)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])

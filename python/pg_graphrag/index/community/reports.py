@@ -17,9 +17,9 @@ from pg_graphrag.index.indexing.item_vectors import embed
 from pg_graphrag.llm.embedding.vector_text import vector_texts, vectors_at_once
 from pg_graphrag.llm.endpoints.faults import ItemFault, Unembeddable
 from pg_graphrag.llm.endpoints.gateway import Gateway
-from pg_graphrag.llm.endpoints.providers import load
+from pg_graphrag.llm.endpoints.providers import load_provider
 from pg_graphrag.server import Database, Row, columns, slices
-from pg_graphrag.server.corpus.corpora import Corpus, by_id
+from pg_graphrag.server.corpus.corpora import Corpus, corpus_by_id
 from pg_graphrag.server.corpus.spaces import Space, of_state, spaces
 from pg_graphrag.server.queue import Job, note, queue
 from pg_graphrag.text.languages import REGCONFIG
@@ -113,7 +113,7 @@ def drop_outdated(db: Database, corpus: Corpus) -> int:
 
 
 def _batch(db: Database, corpus: Corpus) -> int:
-    return BY_BATCH if load(db, corpus.options.llm.of("report")[0]).batch else WRITTEN
+    return BY_BATCH if load_provider(db, corpus.options.llm.of("report")[0]).batch else WRITTEN
 
 
 def _write_by_model(
@@ -208,7 +208,7 @@ def _store(
     db.rollback()
     vectors = _vectors(db, corpus, space, [text for number, text in text_by_id.items() if number not in kept_ids])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    if (current := by_id(db, corpus.id)) is None or current.forgets != corpus.forgets:
+    if (current := corpus_by_id(db, corpus.id)) is None or current.forgets != corpus.forgets:
         # The texts are from before forget(): the reports stay due.
         db.commit()
         return

@@ -8,7 +8,7 @@ from pg_graphrag.ground.json_reading import read_json
 from pg_graphrag.ground.numeric import int64s, np, packed
 from pg_graphrag.index.curation.name_variants import numbers, variants
 from pg_graphrag.server import Database, Row, slices
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.corpus.spaces import rows_of
 
 # A pair with less is not worth a person's time.
@@ -51,7 +51,7 @@ _OF_ONE_ROW = "SELECT r.name_id, r.entity_id FROM graphrag._row_names r WHERE r.
 
 def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> Iterator[tuple[str, str, float, str]]:
     """Yield (entity, target, score, reason) best first; the target is the one mentioned more."""
-    target_corpus = find(db, corpus)
+    target_corpus = find_corpus(db, corpus)
     if max_suggestions is None or max_suggestions < 1:
         raise GraphRAGError(f"max_suggestions cannot be {max_suggestions}", hint="Give 1 or more.")
     entities = {

@@ -13,7 +13,7 @@ from pg_graphrag.index.extraction.extracted_mentions import add_mentions
 from pg_graphrag.index.extraction.records import Extraction
 from pg_graphrag.index.graph.drafts import Claim, DocumentDraft, DueDocument
 from pg_graphrag.server import Database
-from pg_graphrag.server.corpus.corpora import find
+from pg_graphrag.server.corpus.corpora import find_corpus
 from pg_graphrag.text.chunks import Chunk
 
 _DOCUMENT = {"source_key", "title", "content", "metadata", "chunks"}
@@ -59,7 +59,7 @@ def import_documents(db: Database, corpus: str | None, documents: str | None) ->
 
     Raises GraphRAGError: 22023 with the place of the error; 42704 for an unknown corpus.
     """
-    target = find(db, corpus)
+    target = find_corpus(db, corpus)
     entries = _read_documents(documents)
     reasons: list[str] = []
     keys: set[str] = set()

@@ -17,7 +17,7 @@ from pg_graphrag.index.extraction.extraction_replies import (
     TEMPLATE,
     UNGROUNDED,
     UnusableReply,
-    parse,
+    parse_extraction,
     salvage,
 )
 from pg_graphrag.index.extraction.grounding import SourceText, ground
@@ -184,7 +184,7 @@ def _usable(
     options: Options, source: SourceText, prompt: str, text: str, cut_off: bool, *, is_gleaning: bool
 ) -> Extraction:
     """Return the extraction of a complete reply; a reply that is refused here is not cached."""
-    result = parse(text, cut_off, may_be_nothing=is_gleaning)
+    result = parse_extraction(text, cut_off, may_be_nothing=is_gleaning)
     return _checked(result, options, source, prompt, text, is_gleaning=is_gleaning)
 
 

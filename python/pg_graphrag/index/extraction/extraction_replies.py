@@ -173,7 +173,7 @@ TEMPLATE, UNGROUNDED = "the reply repeats the prompt", "the reply names nothing 
 NOTHING = "the model found nothing"
 
 
-def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
+def parse_extraction(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
     """Return the extraction of an answer.
 
     `text`: JSON (see `pg_graphrag.text.prompts` "extract"), alone or within prose or a code fence, or delimited rows.
@@ -198,7 +198,7 @@ def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
 
 
 def salvage(text: str) -> Extraction | None:
-    """Return the readable parts of an answer that `parse` refuses, marked as repaired; None if there are none."""
+    """Return the readable parts of an answer that `parse_extraction` refuses, marked as repaired; None if there are none."""
     extraction, _ = _read_extraction(text)
     extraction.repaired = True
     return extraction if 0 < len(extraction) <= MAX_ITEMS else None

@@ -17,7 +17,7 @@ from pg_graphrag.index.graph.merge import apply_edits
 from pg_graphrag.index.graph.merged import TABLES
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.endpoints.gateway import Gateway
-from pg_graphrag.llm.endpoints.providers import load
+from pg_graphrag.llm.endpoints.providers import load_provider
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, Reply, asked_again, in_turn
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, revise
@@ -122,7 +122,7 @@ def summarize(db: Database, corpus: Corpus, job: Job) -> bool:
                 [corpus.id],
             )
         return True
-    limit = BY_BATCH if load(db, corpus.options.llm.of("summary")[0]).batch else BATCH
+    limit = BY_BATCH if load_provider(db, corpus.options.llm.of("summary")[0]).batch else BATCH
     due_items = [
         (kind, row)
         for kind, sql in _DUE.items()

@@ -7,7 +7,7 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.json_reading import read_json
-from pg_graphrag.index.graph.cypher_text import REFERENCE, Query, json_of, parse, with_types
+from pg_graphrag.index.graph.cypher_text import REFERENCE, Query, json_of, parse_cypher, with_types
 from pg_graphrag.server import OWNER, Database, Row
 from pg_graphrag.server.corpus import corpora
 from pg_graphrag.server.corpus.corpora import Corpus
@@ -83,7 +83,7 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
     `query`: Cypher; ``$name`` is a parameter. A label that the graph does not have is a type of entities.
     `params`: JSON object of the parameters.
 
-    Raises GraphRAGError: see `cypher_text.parse`; 42704 for an unknown corpus, 22023 for parameters that do not fit, 42501
+    Raises GraphRAGError: see `cypher_text.parse_cypher`; 42704 for an unknown corpus, 22023 for parameters that do not fit, 42501
       if the caller is not the extension's owner, 55000 for a graph that is not the corpus's or that it should not have,
       0A000 for queries refused on a standby or under row-level security; AGE's own errors with a hint to its reference.
     """
@@ -92,7 +92,7 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
         raise corpora.unknown_corpus(db, corpus)
     state = rows[0]
     graph = state["graph_name"]
-    read_query = parse(query or "")
+    read_query = parse_cypher(query or "")
     values = _parameters(read_query, params)
     _refuse_unsafe(read_query, state)
     if not state["is_owner"]:
@@ -102,7 +102,7 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
             hint=f"AGE does not keep readers from writing, so graphs belong to {state['owner']} alone. "
             "Use graphrag.neighbors(), or the views graphrag.graph_nodes and graphrag.graph_edges.",
         )
-    this_corpus = corpora.find(db, corpus)
+    this_corpus = corpora.find_corpus(db, corpus)
     if not this_corpus.options.cypher:
         name = this_corpus.name.replace("'", "''")
         raise GraphRAGError(

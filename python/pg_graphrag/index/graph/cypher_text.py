@@ -94,7 +94,7 @@ class Query:
     fetches_vertices: bool
 
 
-def parse(text: str) -> Query:
+def parse_cypher(text: str) -> Query:
     """Scan `text` and refuse clauses that write.
 
     Raises GraphRAGError: 42601 for a text that cannot be read, 25006 for a query that would write, 0A000 for ``RETURN *``

@@ -13,7 +13,7 @@ from pg_graphrag.llm.endpoints.collector import lock
 from pg_graphrag.llm.endpoints.faults import Waiting
 from pg_graphrag.llm.endpoints.ledger import cost
 from pg_graphrag.llm.endpoints.meters import Meter
-from pg_graphrag.llm.endpoints.providers import Provider, load
+from pg_graphrag.llm.endpoints.providers import Provider, load_provider
 from pg_graphrag.server import Database, Row, columns, reserve, slices
 
 # Collected requests wait this long for more, while documents are queued that no worker has begun.
@@ -91,7 +91,7 @@ def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
     )
     for group in groups:
         try:
-            provider = load(db, group["provider"])
+            provider = load_provider(db, group["provider"])
         except GraphRAGError:
             continue
         if not provider.batch:  # not any more: waiting jobs ask one by one

@@ -25,7 +25,7 @@ from pg_graphrag.index.indexing.item_vectors import (
     is_in_words,
 )
 from pg_graphrag.server import Database
-from pg_graphrag.server.corpus.corpora import Corpus, by_id, revise
+from pg_graphrag.server.corpus.corpora import Corpus, corpus_by_id, revise
 from pg_graphrag.server.corpus.options import Embedding, Options
 from pg_graphrag.server.corpus.spaces import Space, add_space, indexed_rows, lock_spaces, of_state, spaces
 from pg_graphrag.server.queue import queue, queue_refresh
@@ -243,7 +243,7 @@ def ensure_storage(db: Database, corpus: Corpus, fitting: Embedding | None) -> S
     active = of_state(spaces(db, corpus.id), "active")
     db.query("SELECT graphrag._ensure_graph($1)", ["int4"], [corpus.id])
     # Read under the lock: while there are no vectors, reembed() changes the option and nothing else.
-    current = by_id(db, corpus.id) or corpus
+    current = corpus_by_id(db, corpus.id) or corpus
     if active is not None:
         return active
     embedding = fitting if current.chooses_embedding else current.options.embedding

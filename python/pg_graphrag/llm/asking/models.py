@@ -254,11 +254,11 @@ class Models:
         """Return the recorded habits of a role's model; None if its provider is not set up, which the request itself will
         report.
         """
-        from pg_graphrag.llm.endpoints.providers import ModelHabits, load
+        from pg_graphrag.llm.endpoints.providers import ModelHabits, load_provider
 
         name, model = self.corpus.options.llm.of(role)
         try:
-            return ModelHabits(self.db, load(self.db, name), model)
+            return ModelHabits(self.db, load_provider(self.db, name), model)
         except GraphRAGError:
             return None
 

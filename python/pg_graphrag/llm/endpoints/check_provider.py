@@ -23,7 +23,7 @@ from pg_graphrag.llm.endpoints.faults import (
     TimedOut,
 )
 from pg_graphrag.llm.endpoints.gateway import Gateway
-from pg_graphrag.llm.endpoints.providers import load, refuse_others
+from pg_graphrag.llm.endpoints.providers import load_provider, refuse_others
 from pg_graphrag.llm.endpoints.requests import (
     CHECK,
     ChatRequest,
@@ -37,7 +37,7 @@ from pg_graphrag.llm.endpoints.requests import (
 )
 from pg_graphrag.llm.endpoints.transport import forget_refusals
 from pg_graphrag.server import Database
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.corpus.options import ROLES
 
 # The longest that a request may take, one with a long prompt, and all of a call.
@@ -91,7 +91,7 @@ def check_provider(
       no such provider or corpus; 55000 when the corpus uses no model at an endpoint.
     """
     refuse_others(db, "check a provider")
-    used_corpus = find(db, corpus)
+    used_corpus = find_corpus(db, corpus)
     until = time.monotonic() + ALL_SECONDS
     for use in _uses(db, used_corpus, provider, model):
         for finding in _Trial(db, used_corpus, use, until).findings():
@@ -103,7 +103,7 @@ def _uses(db: Database, corpus: Corpus, provider: str | None, model: str | None)
     """Return what to try, each model once."""
     purpose = ""
     if provider is not None:
-        purpose = "rerank" if load(db, provider, None).kind == "rerank" else "chat"
+        purpose = "rerank" if load_provider(db, provider, None).kind == "rerank" else "chat"
     if model is not None and provider is None:
         raise GraphRAGError(f'model "{model}" is of no provider', hint="Give its provider too, or leave out both.")
     if model is not None:
@@ -146,7 +146,7 @@ class _Trial:
             timeout=None,
         )
         self._corpus = replace(corpus, options=replace(corpus.options, llm=llm))
-        self._json = "schema" if use.purpose == "rerank" else load(db, use.provider).json
+        self._json = "schema" if use.purpose == "rerank" else load_provider(db, use.provider).json
         self._is_chat = True
 
     def findings(self) -> Iterator[Finding]:
@@ -291,7 +291,7 @@ class _Trial:
 
     def _json_of(self, prompt: str, form: str) -> Any:
         """Return the JSON of the reply to a prompt in a form; None if it is none."""
-        forget_refusals(load(self._db, self._use.provider), self._use.model)
+        forget_refusals(load_provider(self._db, self._use.provider), self._use.model)
         try:
             return json.loads(self._complete(prompt, OUTPUT_TOKENS, form=form).text)
         except (ItemFault, ValueError, RecursionError):

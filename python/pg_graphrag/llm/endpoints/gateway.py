@@ -26,7 +26,7 @@ from pg_graphrag.llm.endpoints.faults import (
 )
 from pg_graphrag.llm.endpoints.ledger import Ledger, cache_key
 from pg_graphrag.llm.endpoints.provider_limits import Breaker, OpenStream, Pace, Slots, back_off
-from pg_graphrag.llm.endpoints.providers import IS_LLAMA_CPP, THINKS_UNMARKED, ModelHabits, Provider, load
+from pg_graphrag.llm.endpoints.providers import IS_LLAMA_CPP, THINKS_UNMARKED, ModelHabits, Provider, load_provider
 from pg_graphrag.llm.endpoints.requests import (
     PROBE_SECONDS,
     ChatRequest,
@@ -198,7 +198,7 @@ class Gateway:
         """Return the endpoint that a request is for, and the model."""
         name, model = self._names(request)
         if name not in self.endpoints:
-            provider = load(self.db, name, "rerank" if isinstance(request, RerankRequest) else "openai")
+            provider = load_provider(self.db, name, "rerank" if isinstance(request, RerankRequest) else "openai")
             self.endpoints[name] = Endpoint(
                 provider,
                 Slots(self.db, provider),

@@ -230,7 +230,7 @@ def set_provider(
     )
 
 
-def load(db: Database, name: str, kind: str | None = "openai") -> Provider:
+def load_provider(db: Database, name: str, kind: str | None = "openai") -> Provider:
     """Return the provider called `name`; 42704 if there is none of that kind (None: of any)."""
     rows = db.query(
         "SELECT p.id, p.name, p.kind, p.base_url, p.api_key_env, p.api_key_file, p.options"

@@ -9,8 +9,8 @@ from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.index.graph.merged import queue_summaries
 from pg_graphrag.server import Database
 from pg_graphrag.server.caches import shared_arrays
-from pg_graphrag.server.corpus.corpora import Corpus, find, placed
-from pg_graphrag.server.corpus.options import PINNED, Options, changed_options, parse, reindexes
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus, placed
+from pg_graphrag.server.corpus.options import PINNED, Options, changed_options, parse_options, reindexes
 from pg_graphrag.server.queue import queue, queue_refresh, requeue_documents
 
 # As the table has it.
@@ -27,7 +27,7 @@ def create(db: Database, name: str | None, options: str | None) -> int:
             hint="Choose another name. Where it is gone from there, forget it: SELECT graphrag.place_corpus(name, NULL). If this"
             f" database is the node, say so: ALTER DATABASE … SET graphrag.node = '{place.node}'.",
         )
-    parsed = parse(_read(options))
+    parsed = parse_options(_read(options))
     _check_providers(db, parsed)
     from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
 
@@ -59,7 +59,7 @@ def check_name(name: str | None) -> str:
 
 def clone(db: Database, name: str | None, new_name: str | None, options: str | None) -> int:
     """Make a corpus with the documents of another and its options, changed by `options`; return its number."""
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     number = create(db, new_name, json.dumps(options_like(db, corpus, {}, options)))
     # Closed before it has documents: grants and policies of the other corpus do not apply to it.
     db.query("SELECT graphrag.protect($1, 'false')", ["text"], [new_name])
@@ -109,7 +109,7 @@ def options_like(
 
 def alter(db: Database, name: str | None, options: str | None) -> None:
     """Change options; if chunks or mentions depend on them, queue every document again."""
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     changes: dict[str, object] = _read(options)
     # Lock and read again: a model that reembed() has swapped meanwhile must not come back.
     select = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
@@ -118,10 +118,10 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     if not stored:
         alter(db, name, options)
         return
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     stored_options = json.loads(str(stored[0]["options"]))
     new_options = {key: value for key, value in {**stored_options, **changes}.items() if value is not None}
-    new = parse(new_options)
+    new = parse_options(new_options)
     _check_providers(db, new)
     # Without the option, the embedding is that of the vectors, or not chosen yet.
     pinned = changed_options(
@@ -192,7 +192,7 @@ def _check_providers(db: Database, options: Options) -> None:
 
 def drop(db: Database, name: str | None) -> None:
     """Remove a corpus with everything derived from it."""
-    corpus = find(db, name, also_moved=True)
+    corpus = find_corpus(db, name, also_moved=True)
     # In the order of lock_tables.sql: documents as a whole first.
     db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
     for statement in _LET_GO:

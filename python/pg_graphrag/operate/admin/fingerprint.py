@@ -10,7 +10,7 @@ from pg_graphrag.index.bm25.index import KINDS
 from pg_graphrag.index.graph.cypher import has_graph
 from pg_graphrag.operate.admin.invariants.bm25_postings import entries, statistics
 from pg_graphrag.server import Database, Rows
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 
 # Rows fetched at a time.
 _FETCH = 1000
@@ -140,7 +140,7 @@ def fingerprint(db: Database, name: str | None) -> str:
 
 def fingerprint_sections(db: Database, name: str | None) -> Iterator[tuple[str, int, str]]:
     """Serve graphrag.fingerprint_sections(): yield (section, rows, hash of the section)."""
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     for section in _NAMES:
         if section == BM25:
             count, digest = 0, hashlib.sha256()
@@ -159,7 +159,7 @@ def canonical(db: Database, name: str | None, section: str | None) -> Rows:
     """Serve graphrag._canonical(): (section, row) of everything that fingerprint() hashes, sections in order, rows in C
     order.
     """
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     if section is not None and section not in _NAMES:
         raise GraphRAGError(f'there is no section "{section}"', hint=f"Sections are {', '.join(_NAMES)}.")
     return Rows(db, (), _lines(db, corpus, _NAMES if section is None else (section,)))

@@ -12,7 +12,7 @@ from pg_graphrag.operate.admin import traces
 from pg_graphrag.operate.admin.preconditions import check_isolation, check_sees_all
 from pg_graphrag.server import Database
 from pg_graphrag.server.caches import shared_arrays
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 
 CLEAR, REMAINS, UNPROVABLE = "clear", "remains", "unprovable"
 
@@ -40,7 +40,7 @@ def forget(db: Database, name: str | None, source_key: str | None) -> list[Line]
       bring back, 42501 under row-level security, 25001 in a transaction that does not see what others commit meanwhile, 55P03
       while a transaction that asked a model is open.
     """
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     if source_key is None:
         raise GraphRAGError("source_key cannot be null", sqlstate="22004", hint="Give the document's source_key.")
     check_sees_all(db, "forget()")

@@ -5,7 +5,7 @@ import json
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.operate.admin.corpus_changes import create, options_like
 from pg_graphrag.server import Database
-from pg_graphrag.server.corpus.corpora import find
+from pg_graphrag.server.corpus.corpora import find_corpus
 
 # What a history does without by default: it is searched as of moments, and results for the whole history belong to no
 # moment.
@@ -20,7 +20,7 @@ SELECT c.name, h.corpus_id = $1 AS has_one
 
 def keep(db: Database, name: str | None, history: str | None, options: str | None) -> int:
     """Begin the history of a corpus with the versions of now; return its number."""
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     db.query("SELECT graphrag._refuse_moved($1)", ["int4"], [corpus.id])
     if rows := db.query(_HISTORY, ["int4"], [corpus.id]):
         does = "has a history" if rows[0]["has_one"] else "is the history of another"
@@ -43,7 +43,7 @@ def keep(db: Database, name: str | None, history: str | None, options: str | Non
 
 def end(db: Database, name: str | None) -> None:
     """Keep no further versions; existing ones stay."""
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     db.query("SELECT graphrag._refuse_moved($1)", ["int4"], [corpus.id])
     ended = db.query("DELETE FROM graphrag._histories WHERE corpus_id = $1 RETURNING history_id", ["int4"], [corpus.id])
     if not ended:

@@ -13,7 +13,7 @@ from pg_graphrag.index.indexing.item_vectors import SOURCES
 from pg_graphrag.operate.admin.corpus_changes import DELETE_BM25, DELETE_GRAPH
 from pg_graphrag.operate.admin.preconditions import check_isolation, check_sees_all
 from pg_graphrag.server import Database, slices
-from pg_graphrag.server.corpus.corpora import Corpus, find, revise
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus, revise
 from pg_graphrag.server.corpus.spaces import of_state, spaces
 from pg_graphrag.server.queue import queue, queue_refresh
 
@@ -93,7 +93,7 @@ def reindex(db: Database, name: str | None, extraction: str | None) -> int:
       security, 25001 in a transaction that does not see what others commit meanwhile, 55P03 while transactions write to it
       for half a minute.
     """
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     check_sees_all(db, "reindex()")
     check_isolation(db, "reindex()")
     if extraction is not None:

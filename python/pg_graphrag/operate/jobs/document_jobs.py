@@ -25,7 +25,7 @@ from pg_graphrag.index.indexing.picture_chunks import DuePicture, due_pictures
 from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, draft, own_proses
 from pg_graphrag.index.indexing.write import is_long, write_documents
 from pg_graphrag.llm.endpoints.faults import Unembeddable
-from pg_graphrag.llm.endpoints.providers import load
+from pg_graphrag.llm.endpoints.providers import load_provider
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, embedding_of
 from pg_graphrag.server.queue import LOCKED_RETRY_SECONDS, Job, begin_graph, finish, hand_on, note, release
@@ -68,7 +68,7 @@ def _asked_at_once(db: Database, corpus: Corpus, jobs: list[Job]) -> int:
     if jobs[0].kind != "graph" or corpus.options.extractor != "llm":
         return len(jobs)
     try:
-        provider = load(db, corpus.options.llm.of("extract")[0])
+        provider = load_provider(db, corpus.options.llm.of("extract")[0])
     except GraphRAGError:
         # Each document's fault, when the model is asked.
         return len(jobs)

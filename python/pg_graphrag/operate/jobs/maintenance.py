@@ -10,7 +10,7 @@ from pg_graphrag.index import bm25
 from pg_graphrag.operate.jobs.document_jobs import written_chunks
 from pg_graphrag.search.answer.retention import prune
 from pg_graphrag.server import Database, function_at
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.corpus.spaces import indexed_rows
 from pg_graphrag.server.queue import Job
 
@@ -44,7 +44,7 @@ def sweep(db: Database, corpus: Corpus, job: Job) -> bool:
 
 def optimize_named(db: Database, name: str | None) -> str:
     """Serve graphrag.optimize(): do the upkeep of the corpus called `name`; return a summary as JSON."""
-    return json.dumps(_optimize(db, find(db, name)))
+    return json.dumps(_optimize(db, find_corpus(db, name)))
 
 
 def _optimize(db: Database, corpus: Corpus) -> dict[str, Any]:

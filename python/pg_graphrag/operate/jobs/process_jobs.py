@@ -13,7 +13,7 @@ from pg_graphrag.operate.jobs.document_jobs import process_documents
 from pg_graphrag.operate.jobs.kinds import DOCUMENT_KINDS, SERVICES
 from pg_graphrag.operate.jobs.part_jobs import process_part
 from pg_graphrag.server import Database, check_may_commit, function_at
-from pg_graphrag.server.corpus.corpora import by_id
+from pg_graphrag.server.corpus.corpora import corpus_by_id
 from pg_graphrag.server.profile import Profile
 from pg_graphrag.server.queue import Job, claim, finish, release, release_all
 
@@ -248,7 +248,7 @@ def _renew_files(db: Database) -> None:
 
 def _process_batch(db: Database, jobs: list[Job]) -> None:
     job = jobs[0]
-    corpus = by_id(db, job.corpus_id)
+    corpus = corpus_by_id(db, job.corpus_id)
     if corpus is None and job.kind != "batch":  # dropped meanwhile
         finish(db, jobs)
         return

@@ -9,10 +9,10 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.extraction.descriptions import due_count
 from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.llm.endpoints.ledger import Ledger, cache_key, cost
-from pg_graphrag.llm.endpoints.providers import load
+from pg_graphrag.llm.endpoints.providers import load_provider
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, PICTURE_TOKENS
 from pg_graphrag.server import Database, Row
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.corpus.options import EXTRACTORS, Options
 from pg_graphrag.text.chunks import chunk
 from pg_graphrag.text.tokenizers import tokenizer
@@ -52,7 +52,7 @@ def estimate(db: Database, corpus: str | None, extractor: str | None, sample: in
 
     An upper bound where possible: all gleaning rounds are counted, although a round without results is the last.
     """
-    target = find(db, corpus)
+    target = find_corpus(db, corpus)
     options = target.options if extractor is None else replace(target.options, extractor=extractor)
     if options.extractor not in EXTRACTORS:
         raise GraphRAGError(
@@ -71,7 +71,7 @@ def estimate(db: Database, corpus: str | None, extractor: str | None, sample: in
     tokens_in = round(scale * totals.tokens_in)
     if options.extractor == "llm":
         provider_name, model = options.llm.of("extract")
-        provider = load(db, provider_name)
+        provider = load_provider(db, provider_name)
         tokens_per_call, call_count = _output_per_call(db, target)
         tokens_out = round(scale * (totals.tokens_out if tokens_per_call is None else totals.calls * tokens_per_call))
         price = cost(provider, tokens_in, tokens_out) * (provider.batch_price if provider.batch else 1)
@@ -168,7 +168,7 @@ def _tokens(text: str) -> int:
 
 def _embedding(db: Database, options: Options, tokens: int) -> dict[str, Any]:
     model = options.embedding
-    price = cost(load(db, model.provider), tokens, 0)
+    price = cost(load_provider(db, model.provider), tokens, 0)
     return {"provider": model.provider, "model": model.model, "tokens": tokens, "cost": round(price, 6)}
 
 
@@ -185,7 +185,7 @@ def _summaries(db: Database, corpus: Corpus, options: Options, calls: float) -> 
     )[0]
     price = None
     if row["extractions"] >= MIN_CALLS:
-        provider = load(db, provider_name)
+        provider = load_provider(db, provider_name)
         tokens = [round(calls * row[way] / row["extractions"]) for way in ("tokens_in", "tokens_out")]
         price = round(cost(provider, *tokens) * (provider.batch_price if provider.batch else 1), 6)
     return {"provider": provider_name, "model": model, "cost": price}
@@ -194,7 +194,7 @@ def _summaries(db: Database, corpus: Corpus, options: Options, calls: float) -> 
 def _pictures(db: Database, options: Options, count: int) -> dict[str, Any]:
     """The cost of describing so many pictures."""
     provider_name, model = options.llm.of("vision")
-    price = round(cost(load(db, provider_name), count * PICTURE_IN, count * PICTURE_OUT), 6)
+    price = round(cost(load_provider(db, provider_name), count * PICTURE_IN, count * PICTURE_OUT), 6)
     tokens = f"{PICTURE_IN} in, {PICTURE_OUT} out for each"
     return {"provider": provider_name, "model": model, "calls": count, "tokens": tokens, "cost": price}
 

@@ -13,7 +13,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.asking import replies, tasks
 from pg_graphrag.llm.asking.models import Models, Outcome
 from pg_graphrag.llm.endpoints.ledger import cost
-from pg_graphrag.llm.endpoints.providers import load
+from pg_graphrag.llm.endpoints.providers import load_provider
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, estimated_tokens
 from pg_graphrag.search.contexts.points import least_batch
 from pg_graphrag.search.query.query import Query
@@ -114,7 +114,7 @@ class DryRun(Models):
         part.tokens_in += tokens_in
         part.tokens_out += tokens_out
         part.exact &= exact
-        self.price += cost(load(self.db, *self._provider(task)), tokens_in, tokens_out)
+        self.price += cost(load_provider(self.db, *self._provider(task)), tokens_in, tokens_out)
 
     def embeds(self, texts: int) -> None:
         """Count the embeddings of a search for so many texts, if an endpoint makes them."""

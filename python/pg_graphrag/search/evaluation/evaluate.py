@@ -17,18 +17,18 @@ from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.ground.numeric import NDArray, np
 from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.search.contexts.best_rows import MAX_TOP_K, best_rows
-from pg_graphrag.search.evaluation.questions import JudgedQuestion, check_evidence, parse
+from pg_graphrag.search.evaluation.questions import JudgedQuestion, check_evidence, parse_questions
 from pg_graphrag.search.evaluation.ranking_metrics import ndcg, recall, reciprocal_rank
 from pg_graphrag.search.modes import find as find_mode
 from pg_graphrag.search.query.mode import Mode
 from pg_graphrag.search.query.query import forget_vectors
 from pg_graphrag.search.query.understanding import understand
 from pg_graphrag.search.search import Call
-from pg_graphrag.search.search import parse as parse_options
+from pg_graphrag.search.search import parse_search_options as parse_options
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 
 METRICS = ("recall", "ndcg", "mrr", "any_hit", "all_hit")
 MAX_K = 1000
@@ -91,7 +91,7 @@ def evaluate(
     systems = systems_of(modes, settings["variants"])
     depths = depths_of(k)
     base = _baseline(baseline, systems)
-    all_questions = parse(questions)
+    all_questions = parse_questions(questions)
     caller = caller_of(db, corpus)
 
     def run_all() -> list[tuple[Any, ...]]:
@@ -153,7 +153,7 @@ def measure(
 
     Raises GraphRAGError: 22023 where none has evidence, or a document of the evidence is not there.
     """
-    corpus = find(db, caller.corpus)
+    corpus = find_corpus(db, caller.corpus)
     judged = [question for question in all_questions if question.evidence]
     if not judged:
         raise GraphRAGError(

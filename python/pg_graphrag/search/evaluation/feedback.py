@@ -9,7 +9,7 @@ from pg_graphrag.search.query.query import question as question_of
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner
-from pg_graphrag.server.corpus.corpora import find
+from pg_graphrag.server.corpus.corpora import find_corpus
 
 VERDICTS = ("good", "bad")
 # Characters that are kept of an answer.
@@ -102,7 +102,7 @@ def give(
     values = [author or "", question.strip(), verdict, keys, None if answer is None else answer[:MAX_ANSWER]]
 
     def note() -> None:
-        corpus_id = find(db, caller.corpus).id
+        corpus_id = find_corpus(db, caller.corpus).id
         db.query("SELECT graphrag._refuse_moved($1)", ["int4"], [corpus_id])
         if not caller.is_owner and not Meter(db, corpus_id, f"{caller.role}\0feedback").admit(VERDICTS_PER_MINUTE):
             raise GraphRAGError(
@@ -118,7 +118,7 @@ def give(
 
 def golden_questions(db: Database, corpus: str | None) -> str:
     """Serve graphrag.golden_questions(): a JSON array of questions, the oldest first."""
-    rows = db.query(_GOLDEN, ["int4"], [find(db, corpus).id])
+    rows = db.query(_GOLDEN, ["int4"], [find_corpus(db, corpus).id])
     return json.dumps(
         [
             {

@@ -12,7 +12,7 @@ from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner
-from pg_graphrag.server.corpus.corpora import find
+from pg_graphrag.server.corpus.corpora import find_corpus
 from pg_graphrag.text.concept import key
 
 MAX_HOPS = 10
@@ -51,7 +51,7 @@ def check_hops(hops: int | None) -> int:
 
 def graph_query(db: Database, caller: Caller) -> Query:
     """Return a query that asks the graph alone."""
-    return Query.of(db, find(db, caller.corpus), caller)
+    return Query.of(db, find_corpus(db, caller.corpus), caller)
 
 
 def neighbors_of(query: Query, start: str, hops: int) -> list[Neighbor]:

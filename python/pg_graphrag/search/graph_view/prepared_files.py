@@ -7,7 +7,7 @@ from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.caches.session_cache import cache
-from pg_graphrag.server.corpus.corpora import Corpus, by_id, find
+from pg_graphrag.server.corpus.corpora import Corpus, corpus_by_id, find_corpus
 
 # Which part of a corpus must be new: to index that takes a worker twenty times as long as to make the files of all.
 LEAST_SHARE = 1 / 4
@@ -20,7 +20,7 @@ def prepare(db: Database, corpus: str, new_chunks: int) -> bool:
     """
     if not db.is_server:
         return False
-    query = _query(db, find(db, corpus))
+    query = _query(db, find_corpus(db, corpus))
     counts = item_counts(query)
     if max(counts) <= MAX_ITEMS or new_chunks < LEAST_SHARE * counts[2]:
         return False
@@ -30,7 +30,7 @@ def prepare(db: Database, corpus: str, new_chunks: int) -> bool:
 
 def renew(db: Database, corpus_id: int) -> None:
     """Make the files of a corpus whose last ones were asked for."""
-    corpus = by_id(db, corpus_id)
+    corpus = corpus_by_id(db, corpus_id)
     if corpus is not None:
         _make(_query(db, corpus))
 

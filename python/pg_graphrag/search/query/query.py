@@ -27,7 +27,7 @@ from pg_graphrag.search.query.understanding import (
 from pg_graphrag.server import Database, cached_property
 from pg_graphrag.server.access.caller import Caller, Documents
 from pg_graphrag.server.caches.session_cache import cache
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.corpus.options import Embedding
 from pg_graphrag.server.corpus.spaces import any_embedded
 from pg_graphrag.server.profile import Profile
@@ -505,7 +505,7 @@ def query_of(
     reads_keywords: bool = True,
 ) -> Query:
     """Check text and keywords, and return their query. With the owner's rights, as all that follows."""
-    corpus = find(db, caller.corpus)
+    corpus = find_corpus(db, caller.corpus)
     asked = question(text, bounds.MAX_PROMPT if options.bypass else bounds.MAX_QUESTION)
     has_keywords = low is not None or high is not None
     if has_keywords:

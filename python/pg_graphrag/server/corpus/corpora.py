@@ -14,7 +14,7 @@ from pg_graphrag.server.corpus.options import (
     Embedding,
     Options,
     local_embedding,
-    parse,
+    parse_options,
 )
 from pg_graphrag.text.languages import is_english
 
@@ -84,7 +84,7 @@ _NAMES = "SELECT c.name FROM graphrag.corpora c WHERE {condition} ORDER BY c.nam
 _SEEN = "EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id)"
 
 
-def find(db: Database, name: str | None, *, also_moved: bool = False) -> Corpus:
+def find_corpus(db: Database, name: str | None, *, also_moved: bool = False) -> Corpus:
     """Return the corpus called `name`; 42704 if there is none or, unless `also_moved`, it has moved; 22004 for a null."""
     rows = _select(db, "WHERE c.name = $1", "text", name) if name is not None else []
     if not rows:
@@ -96,10 +96,13 @@ def find(db: Database, name: str | None, *, also_moved: bool = False) -> Corpus:
 
 
 def find_for_check(db: Database, name: str | None) -> tuple[Corpus, str | None]:
-    """Return the corpus called `name`, and why its options cannot be read: then it has the defaults. Else errors as `find`."""
+    """Return the corpus called `name`, and why its options cannot be read: then it has the defaults.
+
+    Other errors as `find_corpus`.
+    """
     try:
         with db.subtransaction():
-            return find(db, name), None
+            return find_corpus(db, name), None
     except Exception as error:
         if is_interrupt(error) or is_of_server(error) or getattr(error, "sqlstate", None) in ("42704", "22004"):
             raise
@@ -150,7 +153,7 @@ def placed(db: Database, name: str) -> Placement | None:
     return None if row["node"] is None else Placement(row["node"], row["url"])
 
 
-def by_id(db: Database, corpus_id: int) -> Corpus | None:
+def corpus_by_id(db: Database, corpus_id: int) -> Corpus | None:
     """Return the corpus with that number, or None when it has been dropped."""
     rows = _select(db, "WHERE c.id = $1", "int4", corpus_id)
     return _corpus(rows[0]) if rows else None
@@ -193,7 +196,7 @@ def _corpus(row: Row) -> Corpus:
 def _options(text: str) -> tuple[Options, bool]:
     """Return the options, and whether they name an embedding model."""
     values = json.loads(text)
-    return parse(values), "embedding" in values
+    return parse_options(values), "embedding" in values
 
 
 def revise(db: Database, corpus_id: int) -> None:

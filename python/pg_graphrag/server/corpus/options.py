@@ -232,7 +232,7 @@ _CALL_LIMITS = ("max_output_tokens", "timeout")
 _KNOWN = set(Options.__dataclass_fields__)
 
 
-def parse(options: dict[str, Any]) -> Options:
+def parse_options(options: dict[str, Any]) -> Options:
     """Check `options` and fill in defaults.
 
     Raises GraphRAGError: 22023, naming the option and the value, when a key is unknown or a value is not usable.
@@ -330,7 +330,7 @@ def _default_embedding(options: dict[str, Any]) -> Embedding:
 
 
 def parse_embedding(value: Any) -> Embedding:
-    """Check the option ``embedding`` and fill in defaults; errors as `parse`."""
+    """Check the option ``embedding`` and fill in defaults; errors as `parse_options`."""
     example = '{"provider": "openai", "model": "text-embedding-3-small", "dimensions": 1536}'
     embedding: Embedding = _part({"embedding": value}, "embedding", Embedding, example)
     _check_model("embedding", {"provider": embedding.provider, "model": embedding.model})

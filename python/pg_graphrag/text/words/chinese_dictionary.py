@@ -10,7 +10,7 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import np
-from pg_graphrag.text.extras import load
+from pg_graphrag.text.extras import load_library
 
 _LONGEST_CHARACTER = 4
 _SPACE, _NEWLINE, _ZERO = b" \n0"
@@ -26,7 +26,7 @@ class ChineseDictionary:
     """
 
     def __init__(self) -> None:
-        self.tokenizer: Any = load("jieba", "zh").Tokenizer()
+        self.tokenizer: Any = load_library("jieba", "zh").Tokenizer()
         self.frequencies: dict[str, int] = {}
         self.speeches: dict[str, str] = {}
         self._characters: set[str] = set()

@@ -19,7 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from pg_graphrag.text.extras import load
+from pg_graphrag.text.extras import load_library
 from pg_graphrag.text.packed_words import PackedWords, packed
 
 MODELS = ("morphmodel_en", "morphmodel_ger")
@@ -33,7 +33,7 @@ def read_tagger(model: str) -> Any:
     """Return the tagger of a model that comes with HanTa; `tag_word` works, of German `analyze` too, `tag_sent` does not."""
     # HanTa imports numpy; inside a server numpy must come in our way first.
     import_module("pg_graphrag.ground.numeric")
-    hanta = load("HanTa.HanoverTagger", "server")
+    hanta = load_library("HanTa.HanoverTagger", "server")
     parts, words, morphemes = _model(model)
     known = _by_tag(morphemes)
     parts[MORPHEMES] = {tag: _OfTag(tag, known) for tag in parts[MORPHEMES]}

@@ -30,7 +30,7 @@ from pg_graphrag.beside.readers.office.office_unread import LOST_PICTURE, take_o
 from pg_graphrag.beside.readers.pictures import MAX_PICTURE_BYTES
 from pg_graphrag.beside.readers.source import Item, Source
 from pg_graphrag.beside.readers.web.formulas import formula_text
-from pg_graphrag.beside.readers.web.html import main_text, marks_of, parse
+from pg_graphrag.beside.readers.web.html import main_text, marks_of, parse_html
 
 _DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _BACK_LINKS = re.compile(r" ?↑(?=\n|\Z)")
@@ -66,7 +66,7 @@ def read_docx(source: Source) -> Iterator[Item]:
             raise damaged(source, "a document of Word", error) from error
     try:
         marks = marks_of(source, lambda url: (images or [])[int(url)])
-        content = main_text(parse(f"<body>{result.value}</body>"), marks)
+        content = main_text(parse_html(f"<body>{result.value}</body>"), marks)
     except ValueError as error:
         raise source.error(str(error)) from None
     content = "\n\n".join(filter(None, (_BACK_LINKS.sub("", content), *comments)))

@@ -16,7 +16,7 @@ from pg_graphrag.beside.readers.pictures import without_marks
 from pg_graphrag.beside.readers.read_errors import ReadWarning
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.web.furniture import without_gutenberg
-from pg_graphrag.beside.readers.web.html import is_navigation, main_part, main_text, marks_of, parse
+from pg_graphrag.beside.readers.web.html import is_navigation, main_part, main_text, marks_of, parse_html
 from pg_graphrag.beside.readers.web.unread import unread_of
 from pg_graphrag.ground.document import Document
 
@@ -47,7 +47,7 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
                 continue
             marks = marks_of(source, partial(_picture, archive, posixpath.dirname(path)))
             try:
-                page = parse(decode_part(data, source, declared_by_xml(data) or "utf-8"))
+                page = parse_html(decode_part(data, source, declared_by_xml(data) or "utf-8"))
                 source.left_out.update(unread_of(main_part(page)))
                 # In many books the contents are in the file of the first chapter.
                 chapter = (

@@ -98,7 +98,7 @@ def read_html(source: Source, resolve: Callable[[str], bytes | None] = lambda _:
     data = source.read()
     declared = _DECLARED.search(data, 0, _HEAD)
     try:
-        page = parse(decode(data, source, declared[1].decode() if declared else None))
+        page = parse_html(decode(data, source, declared[1].decode() if declared else None))
     except ValueError as error:
         raise source.error(str(error)) from None
     source.left_out.update(unread_of(main_part(page)))
@@ -110,7 +110,7 @@ def read_html(source: Source, resolve: Callable[[str], bytes | None] = lambda _:
     yield source.document(content, "text/html", title_of(page) or title, stated)
 
 
-def parse(html: str) -> HtmlElement | None:
+def parse_html(html: str) -> HtmlElement | None:
     """Return a page as a tree; None when it is empty.
 
     Raises ValueError when the page is nested so deeply that the parser would lose a part of it.
@@ -202,8 +202,8 @@ def is_navigation(page: HtmlElement | None) -> bool:
 
 
 def extract(html: str) -> tuple[str | None, str]:
-    """Return title and main text of a page; ValueError as of `parse`."""
-    page = parse(html)
+    """Return title and main text of a page; ValueError as of `parse_html`."""
+    page = parse_html(html)
     return title_of(page), main_text(page)
 
 

@@ -21,8 +21,7 @@ def installed_folder() -> Path:
     return (current if current.exists() else Path(INSTALLED)).resolve()
 
 
-# What is imported later is of the same copy as what is loaded.
-# Its `models` and `alembic` are where 0.2.0 had them, too.
+# Modules imported later must come from the same copy as those loaded now. `models` and `alembic` keep their names of 0.2.0.
 __path__ = [str(installed_folder()), str(installed_folder() / "integrations/released")]
 
 

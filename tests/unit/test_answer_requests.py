@@ -11,7 +11,7 @@ from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.llm.endpoints.ledger import cache_key
 from pg_graphrag.llm.endpoints.requests import ChatRequest, probe_of, without_bounds
 from pg_graphrag.search.answer.grounded import Copies
-from pg_graphrag.server.corpus.options import parse
+from pg_graphrag.server.corpus.options import parse_options
 from pg_graphrag.text import prompts
 
 ARGUMENTS: dict[str, Any] = {
@@ -24,7 +24,7 @@ ARGUMENTS: dict[str, Any] = {
 
 
 def asked(task: str, **arguments: Any) -> ChatRequest:
-    return request(parse({}), task, ARGUMENTS | arguments)
+    return request(parse_options({}), task, ARGUMENTS | arguments)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -90,7 +90,7 @@ def test_no_messages_of_an_asker_have_the_reply_of_another_task(task: str) -> No
 
 
 def test_a_chat_has_not_the_reply_of_an_extraction_with_its_messages() -> None:
-    options = parse({"extractor": "llm", "llm": {"provider": "p", "model": "model"}})
+    options = parse_options({"extractor": "llm", "llm": {"provider": "p", "model": "model"}})
     text = "Ada Lovelace wrote notes."
     made = next(extraction(options, None, text, SourceText(None, text)))
     told, *history, last = made.messages

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from pg_graphrag.ground.errors import GraphRAGError
-from pg_graphrag.index.graph.cypher_text import json_of, parse, with_types
+from pg_graphrag.index.graph.cypher_text import json_of, parse_cypher, with_types
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from pg_graphrag.index.graph.cypher_text import json_of, parse, with_types
 )
 def test_a_query_that_writes_is_refused_as_read_only(query: str) -> None:
     with pytest.raises(GraphRAGError) as caught:
-        parse(query)
+        parse_cypher(query)
     assert caught.value.sqlstate == "25006"
     assert caught.value.hint
 
@@ -53,7 +53,7 @@ def test_a_query_that_writes_is_refused_as_read_only(query: str) -> None:
     ],
 )
 def test_a_keyword_within_a_literal_comment_or_quoted_name_is_let_through(query: str) -> None:
-    assert parse(query).columns
+    assert parse_cypher(query).columns
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_keyword_within_a_literal_comment_or_quoted_name_is_let_through(query:
     ],
 )
 def test_columns_are_the_aliases_else_the_expressions(query: str, columns: list[str]) -> None:
-    assert parse(query).columns == columns
+    assert parse_cypher(query).columns == columns
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_columns_are_the_aliases_else_the_expressions(query: str, columns: list[
 )
 def test_what_cannot_be_run_is_an_error_with_a_hint(query: str, sqlstate: str) -> None:
     with pytest.raises(GraphRAGError) as caught:
-        parse(query)
+        parse_cypher(query)
     assert caught.value.sqlstate == sqlstate
     assert caught.value.hint
 
@@ -115,11 +115,11 @@ def test_what_cannot_be_run_is_an_error_with_a_hint(query: str, sqlstate: str) -
     ],
 )
 def test_variable_length_patterns_are_recognised(query: str, loads: bool) -> None:
-    assert parse(query).loads_graph is loads
+    assert parse_cypher(query).loads_graph is loads
 
 
 def test_parameters_are_found_outside_literals() -> None:
-    assert parse("MATCH (n {key: $a}) WHERE n.x = '$b' RETURN $c AS c // $d").parameters == {"a", "c"}
+    assert parse_cypher("MATCH (n {key: $a}) WHERE n.x = '$b' RETURN $c AS c // $d").parameters == {"a", "c"}
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_parameters_are_found_outside_literals() -> None:
 )
 def test_types_stand_where_labels_of_vertices_do(query: str, read: str | None) -> None:
     types = {"Machine": 'it\'s "new"', "Plant": "plant"}
-    assert with_types(parse(query), types) == (query if read is None else read)
+    assert with_types(parse_cypher(query), types) == (query if read is None else read)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pg_graphrag.index.extraction.extraction_replies import MAX_ITEMS, parse, salvage
+from pg_graphrag.index.extraction.extraction_replies import MAX_ITEMS, parse_extraction, salvage
 from pg_graphrag.index.extraction.records import Extraction
 from pg_graphrag.llm.endpoints.faults import ItemFault
 
@@ -46,7 +46,7 @@ GRAPHRAG = """("entity"<|>ADA LOVELACE<|>PERSON<|>Ada wrote notes.)
 
 
 def read(text: str) -> Extraction:
-    return parse(text, False)
+    return parse_extraction(text, False)
 
 
 def with_entity(**fields: Any) -> str:
@@ -424,7 +424,7 @@ def test_no_json_crashes_the_parser(data: st.DataObject) -> None:
 )
 def test_wrappers_without_end_are_a_fault(text: str) -> None:
     with pytest.raises(ItemFault):
-        parse(text, False)
+        parse_extraction(text, False)
     salvage(text)
 
 
@@ -445,7 +445,7 @@ def test_what_is_torn_deep_inside_is_read_a_few_times_at_most(text: str) -> None
 
     def parse_torn() -> None:
         with pytest.raises(ItemFault):
-            parse(text, False)
+            parse_extraction(text, False)
 
     # It is some 8 units; read anew at each of 40 depths, or for each piece, it would be hundreds.
     unit = least_time(lambda: json.loads(f"[{'1,' * 1_000_000}1]"))
@@ -456,9 +456,9 @@ def test_an_answer_of_more_items_than_a_chunk_can_have_is_a_fault_and_nothing_of
     def answer(count: int) -> str:
         return json.dumps({"entities": [f"Name {number}" for number in range(count)], "relationships": []})
 
-    assert len(parse(answer(MAX_ITEMS), False)) == MAX_ITEMS
+    assert len(parse_extraction(answer(MAX_ITEMS), False)) == MAX_ITEMS
     with pytest.raises(ItemFault, match="it has 5,001 entities, relationships and claims"):
-        parse(answer(MAX_ITEMS + 1), False)
+        parse_extraction(answer(MAX_ITEMS + 1), False)
     assert salvage(answer(MAX_ITEMS + 1)) is None
 
 
@@ -474,7 +474,7 @@ def test_of_a_torn_answer_the_whole_items_can_be_had() -> None:
 
 def test_an_answer_that_the_endpoint_cut_off_is_a_fault_even_if_it_parses() -> None:
     with pytest.raises(ItemFault, match="cut off"):
-        parse(TEXT, True)
+        parse_extraction(TEXT, True)
 
 
 def test_empty_lists_say_that_there_is_nothing() -> None:
@@ -483,9 +483,9 @@ def test_empty_lists_say_that_there_is_nothing() -> None:
 
 
 def test_prose_answers_what_was_missed_but_not_what_there_is() -> None:
-    assert len(parse("No further entities.", False, may_be_nothing=True)) == 0
+    assert len(parse_extraction("No further entities.", False, may_be_nothing=True)) == 0
     with pytest.raises(ItemFault):
-        parse(TEXT[:-1], False, may_be_nothing=True)
+        parse_extraction(TEXT[:-1], False, may_be_nothing=True)
 
 
 CLAIM = {

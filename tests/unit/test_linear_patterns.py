@@ -55,7 +55,7 @@ def _cite(text: str) -> None:
 def _read_cypher(text: str) -> None:
     for query in (text, f"RETURN {text}", f"RETURN {text} AS x"):
         try:
-            cypher_text.parse(query)
+            cypher_text.parse_cypher(query)
         except GraphRAGError:
             continue
 

@@ -9,8 +9,8 @@ from pg_graphrag.search import modes
 from pg_graphrag.search.contexts.context_packing import proportional
 from pg_graphrag.search.query.mode_options import CHECKS, SearchOptions
 from pg_graphrag.search.search import known_options
-from pg_graphrag.search.search import parse as parse_search
-from pg_graphrag.server.corpus.options import INDEXING, PINNED, Options, changed_options, parse
+from pg_graphrag.search.search import parse_search_options as parse_search
+from pg_graphrag.server.corpus.options import INDEXING, PINNED, Options, changed_options, parse_options
 
 MODES = [mode.name for mode in modes.all_modes()]
 
@@ -20,18 +20,18 @@ def search_options(given: str | None, mode: str, of: str = "search") -> SearchOp
 
 
 def test_nothing_given_is_all_defaults() -> None:
-    assert parse({}) == Options()
+    assert parse_options({}) == Options()
     assert search_options(None, "hybrid") == search_options("{}", "naive") == SearchOptions()
 
 
 def test_what_is_given_is_kept_beside_the_defaults() -> None:
-    options = parse({"language": "ja", "embedding": {"provider": "local"}})
+    options = parse_options({"language": "ja", "embedding": {"provider": "local"}})
     assert (options.language, options.chunk_token_size, options.embedding.dimensions) == ("ja", 1200, 384)
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(50, 0), (50, 25), (8192, 4096), (1200, 100)])
 def test_sizes_at_their_bounds_are_allowed(size: int, overlap: int) -> None:
-    assert parse({"chunk_token_size": size, "chunk_overlap": overlap}).chunk_overlap == overlap
+    assert parse_options({"chunk_token_size": size, "chunk_overlap": overlap}).chunk_overlap == overlap
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_sizes_at_their_bounds_are_allowed(size: int, overlap: int) -> None:
 )
 def test_a_value_that_cannot_be_is_refused_with_a_hint(given: dict[str, Any]) -> None:
     with pytest.raises(GraphRAGError) as error:
-        parse(given)
+        parse_options(given)
     assert error.value.sqlstate == "22023"
     assert error.value.hint
 
@@ -70,9 +70,9 @@ def test_the_hint_of_a_mistyped_option_begins_with_the_one_that_was_meant() -> N
 
 
 def test_changed_names_what_differs() -> None:
-    assert changed_options(parse({}), parse({"language": "en"}), INDEXING) == ["language"]
-    assert changed_options(parse({}), parse({"language": "auto"}), INDEXING) == []
-    assert changed_options(parse({}), parse({"tokenizer": "cl100k_base"}), PINNED) == ["tokenizer"]
+    assert changed_options(parse_options({}), parse_options({"language": "en"}), INDEXING) == ["language"]
+    assert changed_options(parse_options({}), parse_options({"language": "auto"}), INDEXING) == []
+    assert changed_options(parse_options({}), parse_options({"tokenizer": "cl100k_base"}), PINNED) == ["tokenizer"]
 
 
 @pytest.mark.parametrize("name", known_options())

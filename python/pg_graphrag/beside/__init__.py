@@ -1,1 +1,1 @@
-"""What runs beside the server: it speaks SQL to it, and imports nothing of it but for `process`."""
+"""Programs that run beside the server and speak SQL to it. Only `process` imports the server's code."""

@@ -1,1 +1,1 @@
-"""What knows of nothing else: errors, bounds, numbers, JSON, statistics, documents as they are handed in."""
+"""The lowest layer: errors, bounds, numbers, JSON, statistics, and documents as applications give them."""

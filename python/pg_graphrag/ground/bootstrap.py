@@ -1,6 +1,6 @@
 """Bootstrap over questions: how far a mean, or the difference of two, depends on which questions were asked.
 
-Source: Efron and Tibshirani 1993, percentile intervals; paired, as Sakai 2006 for retrieval.
+Source: Efron and Tibshirani 1993, percentile intervals; paired, as in Sakai 2006 for retrieval.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How long the texts of a call may be. Longer ones are no questions, and reading them would be wasted."""
+"""Maximum lengths of the texts of a call. Longer texts are no questions, and reading them would waste time."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ MAX_QUESTION, MAX_PROMPT = 8192, 131_072
 MAX_INSTRUCTIONS = 32_768
 # Output tokens of an answer, whatever its asker or its form says.
 MAX_ANSWER_TOKENS = 8000
-# Of one search: corpora, what stands for all that the caller may read, and the seconds that each may take.
+# For one search: corpora, the name for all that the caller may read, and the maximum seconds of each.
 MAX_CORPORA = 100
 ALL = "*"
 LEAST_CORPUS_SECONDS, MAX_CORPUS_SECONDS = 0.001, 600.0
@@ -38,7 +38,7 @@ def history(contents: Sequence[str]) -> None:
 
 
 def keywords(phrases: Sequence[str | None] | None, name: str) -> list[str] | None:
-    """Return keywords without empty ones; 22023 when they are too many or too long. `name` is that of the argument."""
+    """Return keywords without empty ones; 22023 when they are too many or too long. `name` is the argument's name."""
     if phrases is None:
         return None
     words = [word for word in phrases if word and not word.isspace()]
@@ -54,7 +54,7 @@ def keywords(phrases: Sequence[str | None] | None, name: str) -> list[str] | Non
 
 
 def name(text: str | None) -> str:
-    """Return the name of an entity as it was given, "" for None; 22023 when it is longer than MAX_NAME characters."""
+    """Return the name of an entity unchanged, "" for None; 22023 when it is longer than MAX_NAME characters."""
     if len(text or "") > MAX_NAME:
         raise GraphRAGError(
             f"the name of an entity has {len(text or ''):,} characters: {begin(text)}",

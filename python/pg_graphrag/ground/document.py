@@ -1,4 +1,4 @@
-"""Documents as applications hand them in, and batches of them sized for one statement."""
+"""Documents as applications give them, and batches of them that fit one statement."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields

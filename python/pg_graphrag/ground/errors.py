@@ -1,4 +1,6 @@
-"""The one exception of the package, what SQL callers see as an ERROR with ERRCODE, DETAIL and HINT, and how to tell others."""
+"""The package's one exception, which SQL callers see as an ERROR with ERRCODE, DETAIL and HINT; and words for other
+errors.
+"""
 
 import errno
 from collections.abc import Iterable
@@ -22,7 +24,7 @@ class GraphRAGError(Exception):
 
 
 class OutOfTimeError(GraphRAGError):
-    """What is raised of what a caller has `bounded`, and of no other cancel."""
+    """Raised when the time of `bounded` is over, and for no other cancel."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"it took longer than {seconds:.3g} s", sqlstate="57014")
@@ -43,7 +45,7 @@ def install_hint(extra: str) -> str:
 
 
 def missing_package(whose_need: str, package: str | None, extra: str) -> GraphRAGError:
-    """Return the error of what needs a Python package that is not there: ``plot needs``."""
+    """Return the error for a missing Python package; the sentence begins with who needs it: ``plot needs``."""
     return GraphRAGError(f"{whose_need} the Python package {package}", sqlstate="58P01", hint=install_hint(extra))
 
 

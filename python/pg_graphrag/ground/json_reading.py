@@ -1,7 +1,7 @@
-"""JSON of a caller, read in steps: one call of the library reads a slice, so that a cancel waits for a slice at most.
+"""Reads a caller's JSON in steps, each a short call of the library, so that a cancel takes effect soon.
 
-The library reads a whole text in one call that cannot be cancelled: 16 MB of small lists take a second. One pass over a long
-text finds the containers that are long themselves. Their members are read one by one here, everything else by the library.
+One call for a whole text cannot be cancelled: 16 MB of small lists take a second. One pass over a long text finds the
+long containers. This module reads their members one by one; the library reads everything else.
 """
 
 import json
@@ -16,7 +16,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 
 # Characters that one call of the library reads.
 SLICE = 500_000
-# Lists and objects within each other whose numbers are shown as they were written; deeper ones are floats.
+# Maximum depth of lists and objects whose numbers keep their text; deeper ones become floats.
 _MAX_EXACT_DEPTH = 100
 
 # Strings are skipped: a bracket within one is text. No group is repeated, which would take memory for each of its turns.
@@ -54,7 +54,7 @@ def read_exact_json(text: str) -> Any:
 
 
 class ShownNumber(float):
-    """A number with a fraction that is shown as its text has it: 55.00."""
+    """A number with a fraction that keeps its text: 55.00."""
 
     text: str
 
@@ -72,7 +72,7 @@ def read_shown_json(text: str) -> Any:
 
 
 def json_text(value: Any, depth: int = 0) -> str:
-    """Return a value as jsonb shows it, numbers of `read_shown_json` as they were written."""
+    """Return a value as jsonb shows it; numbers of `read_shown_json` as they were written."""
     if isinstance(value, ShownNumber):
         return value.text
     if depth < _MAX_EXACT_DEPTH and isinstance(value, list):
@@ -84,7 +84,7 @@ def json_text(value: Any, depth: int = 0) -> str:
 
 
 def read_options(options: str | None, example: str) -> dict[str, Any]:
-    """Return options, none where there are none; 22023 with an example of them for what is no object."""
+    """Return options, empty for none; 22023 with an example if they are no object."""
     values = read_json(options) if options else {}
     if not isinstance(values, dict):
         raise GraphRAGError(f"options must be a JSON object, not {str(options)[:100]}", hint=f"For example {example}.")

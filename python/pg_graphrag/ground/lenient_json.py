@@ -1,7 +1,7 @@
-"""JSON as models write it, and what is whole of a torn one.
+"""Reads JSON as models write it, and the complete part of JSON that was cut off.
 
-Trailing commas, comments, raw line ends in strings, Python's literals and quotes, names and values without quotes, backslashes
-of LaTeX and of paths, quotes that are not escaped.
+Accepts trailing commas, comments, raw line ends in strings, Python's literals and quotes, unquoted names and values,
+backslashes of LaTeX and of paths, and quotes that are not escaped.
 """
 
 import json
@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-# Comments stand where blanks may; one of more than 500 characters is none.
+# Comments may stand wherever blanks may; one of more than 500 characters does not count.
 _COMMENT = r"//[^\n]*+|/\*(?=[\s\S]{0,500}?\*/)(?:[^*]++|\*(?!/))*\*/"
 _GAP = rf"(?:[\s,]++|{_COMMENT})"
 _SPACE = re.compile(rf"{_GAP}*")
@@ -36,7 +36,7 @@ _MAX_DEPTH = 40
 _MAX_STARTS, _MAX_READINGS = 200, 4
 _STRINGS = json.JSONDecoder(strict=False)  # raw line ends and tabs are taken
 
-# A backslash and what it escapes; or a control character that such a pair became on the way.
+# A backslash and the escaped character; or the control character that such a pair became.
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)|[\b\f](?=[A-Za-z])", re.DOTALL)
 # LaTeX's commands that begin as the escape of a line end or tab does. What follows is no word that begins a line.
 _COMMAND = re.compile(
@@ -44,7 +44,7 @@ _COMMAND = re.compile(
     r"|subseteq|supseteq|warrow)|t(?:anh|binom|extstyle|ext(?:bf|it|rm|sc|sf|tt)?(?=\s?\{)|frac|herefore|heta|hickapprox|hinspace|ilde"
     r"|imes|iny|itle|riangle[a-z]*)|r(?:ho|ight(?:arrow)?|angle|ceil|floor|times|brace|[vV]ert|m(?=\s?\{)))(?![A-Za-z])"
 )
-# Those after which may be a word: "e", "u" and "au" among them. They are commands within a formula alone.
+# Commands that a word may follow: "e", "u" and "au" among them. They are commands within a formula alone.
 _SHORT_COMMAND = re.compile(
     r"(?:n(?:cong|eg?|exists|i|less|mid|ot|parallel|prec|sim|subset|succ|u)|t(?:ag|an|au|op?))(?![A-Za-z])"
 )
@@ -60,8 +60,8 @@ _PATH = re.compile(
 )
 _CERTAIN = re.compile(r"\\[^nrt\\]")
 _FOLDER = re.compile(r"t(?:e?mp|ools?)\b|[\w.-]{2,60}\\(?![nrt\\\"])|[\w-]{2,60}\.\w{2,4}\b(?!\.)")
-# Folders and files in a relative path that begin as an escape does, of which the rest is no word; and what a path is known by.
-# A list, since form does not tell src\new from fin\nest, nor does a lexicon of one language.
+# Folders and files of a relative path that begin like an escape and a fragment; and the signs of a path. This is a
+# list, because form cannot tell src\new from fin\nest, nor can a lexicon of one language.
 _ENTRY = re.compile(
     r"(?:n(?:ew(?:s|er|est)?|otes?|otebooks?|ode_modules|etworks?|ames?|ative|ginx|pm|uget)"
     r"|r(?:eadme|eports?|esources?|eleases?|epos?|epository|equirements|esults?|oot|outes?|outers?|un(?:time)?|aw|oaming|ecent"
@@ -70,11 +70,12 @@ _ENTRY = re.compile(
 )
 _IN_PATH = re.compile(r"(?<![^\s\"'(])[\w.~%-]{2,60}(?:\\[\w.%-]+)*\\[A-Zac-eg-mo-qsv-z_\d][\w.%-]*(?:\\[\w.%-]+)*\Z")
 _PATH_AHEAD = re.compile(r"[\w.-]{2,60}\\[A-Z_]")
-# What stands before the letter of an account, DOMAIN\\robert, and the beginning of \\\\server\\share, whose backslashes are not
-# escaped: no command of LaTeX that is, \\\\alpha.
+# What precedes an account, DOMAIN\\robert, and the beginning of \\\\server\\share with unescaped backslashes, unless it
+# is a command of LaTeX, \\\\alpha.
 _DOMAIN = re.compile(r"(?<![^\s\"'(\[])[A-Z][A-Z0-9-]{1,14}\Z")
 _ACCOUNT = re.compile(r"(?<![\w\\])([A-Z][A-Z0-9-]{1,14})\\(?![\\\"/nrtu])\w")
-# A host has no _ and more than two characters: \\d\t is of a regular expression, \\x_1\n and \\x41\n of a formula or code.
+# A host has no _ and more than two characters: \\d\t belongs to a regular expression, \\x_1\n and \\x41\n to a formula
+# or code.
 _SHARE = re.compile(r"\\\\(?!x[0-9A-Fa-f]{2}\\)(?P<host>[^\W_](?:[^\W_]|[.-](?=[^\W_])){2,60})\\(?![\\\"/u])(?=\w)")
 # Characters before an escape that are looked at.
 _BEFORE = 300
@@ -220,9 +221,9 @@ class _Torn(Exception):
 class Reader:
     """One JSON value within a text, whose backslashes are `mended`.
 
-    `value`: an object or array; where the text is torn, with the elements that are whole.
-    `start`, `end`: its first character; the one after it, or after what was read of it.
-    `torn`, `at_end`: whether the value is not whole, and whether that is because the text ends.
+    `value`: an object or array; if the text is torn, with its complete elements.
+    `start`, `end`: its first character; the one after it, or after the part that was read.
+    `torn`, `at_end`: whether the value is incomplete, and whether the text ended within it.
     """
 
     def __init__(self, text: str, start: int):
@@ -258,7 +259,7 @@ class Reader:
                 self._at += 1
                 opening = self._peek()
                 if opening in "{[":
-                    # Entered before it is read: what is whole of it stays when it is torn.
+                    # Added before it is read: its complete part stays if it is torn.
                     child: Any = {} if opening == "{" else []
                     if opening == "[" and isinstance(into.get(name), list):
                         child = into[name]
@@ -303,7 +304,7 @@ class Reader:
         return str(value)
 
     def _quoted(self, closing: str, place: str) -> str | None:
-        """Read a string with quotes within to the first that may be its end; None where there is none."""
+        """Read a string that contains quotes up to the first one that may end it; None if there is none."""
         start = self._at + 1
         end = self._text.find(closing, start)
         while 0 <= end < start + min(_LONGEST_QUOTED, self._quoted_left):
@@ -347,7 +348,7 @@ class Reader:
 
 
 def readings(text: str) -> Iterator[Reader]:
-    """Yield the JSON values within a text, whole or torn; what is within a whole one is a part of it."""
+    """Yield the JSON values within a text, complete or torn; values within a complete one are part of it."""
     position, characters_left = 0, _MAX_READINGS * len(text)
     for _ in range(_MAX_STARTS):
         match = re.compile(r"[\[{]").search(text, position)

@@ -1,4 +1,4 @@
-"""Names of the modes, and what each does, for what runs beside the server. Written by docs/modes.py."""
+"""Names and descriptions of the modes, for programs beside the server. Written by docs/modes.py."""
 
 MODES = (
     "naive",

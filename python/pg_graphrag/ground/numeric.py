@@ -1,6 +1,6 @@
-"""Arrays of numbers: numpy with one BLAS thread, sets of ids, and lists of numbers by place, of which graphs are made in memory.
+"""Numpy with one BLAS thread, sets of ids, and lists of numbers grouped by key, of which graphs in memory are made.
 
-BLAS reads the number of threads once, when numpy is loaded: the package imports it here and nowhere else.
+BLAS reads its number of threads once, when numpy is loaded. Therefore only this module imports numpy.
 """
 
 import os
@@ -25,7 +25,7 @@ else:
     NDArray = stand_ins.NDArray
 
 
-# What is imported here for all.
+# Imported here for the whole package.
 __all__ = ["NDArray", "np"]
 
 # (n,): numbers of entities, chunks or nodes, or places.
@@ -47,9 +47,9 @@ _SLICE_ROWS = (128, 96, 64, 48, 32, 24, 16, 8)
 
 
 def packed(order: str = "", /, **columns: str) -> str:
-    """Return SQL of columns of numbers, each packed into a bytea: integers, and what is cast to float8.
+    """Return SQL of columns of numbers, each packed into a bytea: integers, and values cast to float8.
 
-    `order`: what the rows are ordered by; "": as they come.
+    `order`: the order of the rows; "": none.
     """
     senders = {"float8": "float8send"}
     ordered = f" ORDER BY {order}" if order else ""
@@ -134,7 +134,7 @@ def places_of(ids: Ids, among: Ids) -> Ids:
 
 
 def values_of(ids: Ids, ascending: Ids, values: Ids, otherwise: int) -> Ids:
-    """Return the values, (n,), of ids, which `ascending` has beside `values`; of those that it has not `otherwise`."""
+    """Return the values, (n,), of ids, found in `ascending` beside `values`; `otherwise` for ids that are missing there."""
     if not len(ascending):
         return np.full(len(ids), otherwise)
     places = ascending.searchsorted(ids)
@@ -165,7 +165,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def prefixed(prefix: str, arrays: Arrays) -> Arrays:
-    """Return the arrays of a part of something by the names that they have in the whole."""
+    """Return the arrays of a part, by their names in the whole."""
     return {f"{prefix}.{name}": array for name, array in arrays.items()}
 
 
@@ -194,7 +194,7 @@ class Lists:
         return lists
 
     def arrays(self) -> Arrays:
-        """Return what they are made of, by name."""
+        """Return its arrays by name."""
         return {"starts": self.starts, **{str(number): column for number, column in enumerate(self.columns)}}
 
     def at(self, places: Places) -> tuple[Any, ...]:
@@ -238,11 +238,11 @@ class IdIndex:
         return index
 
     def arrays(self) -> Arrays:
-        """Return what it is made of, by name."""
+        """Return its arrays by name."""
         return {"ids": self.ids, "order": self._order, "ascending": self._ascending}
 
     def places(self, ids: Ids | list[int]) -> Places:
-        """Return the places, (n,) int32, of those of `ids` that are there: a volatile function may know of newer ones."""
+        """Return the places, (n,) int32, of those of `ids` that are present: a volatile function may return newer ones."""
         ids = np.asarray(ids, np.int64)
         if not len(self.ids):
             return np.empty(0, np.int32)
@@ -257,7 +257,7 @@ class IdIndex:
 
 
 class Texts(Sequence[str]):
-    """Texts by place in one run of bytes: a tenth of what a list takes, and all sessions may share it."""
+    """Texts by place in one run of bytes: a tenth of a list's memory, which all sessions may share."""
 
     def __init__(self, texts: Iterable[str]):
         encoded = [text.encode() for text in texts]
@@ -283,7 +283,7 @@ class Texts(Sequence[str]):
         )
 
     def arrays(self) -> Arrays:
-        """Return what they are made of, by name."""
+        """Return its arrays by name."""
         return self._arrays
 
     def __len__(self) -> int:

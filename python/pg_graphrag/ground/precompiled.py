@@ -1,8 +1,9 @@
-"""What Python makes of text as modules are imported, made when the package is installed: a quarter of a first search.
+"""Compiled regular expressions and generated methods of dataclasses, stored at installation: they save a quarter of a
+first search.
 
-Regular expressions, and the methods of dataclasses and named tuples. extension/install-package writes them beside this module,
-as it writes byte code. Where they are not, or are of another Python, they are compiled. What comes out is the same: `re` makes a
-pattern of its code, and dataclasses and named tuples execute theirs.
+extension/install-package writes them beside this module, as it writes byte code. Without the file, or for another
+Python, they are compiled at import. The result is the same: `re` makes a pattern of its code, and dataclasses and named
+tuples execute the code of their methods.
 """
 
 import collections
@@ -36,7 +37,7 @@ _Find = Callable[[_Key], Any]
 
 
 def use() -> None:
-    """Have `re`, dataclasses and named tuples take what is in the file, which sessions share."""
+    """Make `re`, dataclasses and named tuples use the contents of the file, which sessions share."""
     find = _opened()
     if find is None:
         return
@@ -96,7 +97,7 @@ def _packed(made: dict[_Key, Any]) -> bytes:
 
 
 class _Engine:
-    """`_sre`, which notes what it is given."""
+    """`_sre`, which records its arguments."""
 
     def __init__(self, made: dict[_Key, Any]) -> None:
         self._made = made

@@ -1,7 +1,7 @@
-"""What models think before and between what they answer: left out of whole replies and of streams by one rule.
+"""Removes a model's reasoning from whole replies and from streams, by one rule.
 
-Reasoning stands between marks at the beginning; before a closing mark alone, where a template has written the opening one; and,
-once there was some, between marks that begin a line. A mark that is quoted, or a word of a sentence, is one of the text.
+Reasoning stands between marks at the beginning of a reply. The opening mark is missing if the template has written it.
+After such a beginning, marks at the start of a line count too. A mark in quotation marks or within a sentence is text.
 """
 
 import math
@@ -12,9 +12,9 @@ from pg_graphrag.ground.lenient_json import readings
 _NAME = r"(?:[a-z]{1,20}:|longcat_)?(?:(?:ant)?think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue)"
 # What answers stand in behind reasoning.
 _WRAPPER = r"(?:(?:final_)?(?:answer|response|output)|final)"
-# Tags, <|begin_of_thought|> (OpenThinker), <|START_THINKING|> (Command), ◁think▷ (Kimi), [THINK] (Magistral), <unused94>
-# (MedGemma), <|channel>thought (Gemma 4), <|inner_prefix|> (Apertus), [BEGIN FINAL RESPONSE] (Apriel); then the channels of
-# gpt-oss, and what is left of them without their marks.
+# Tags, <|begin_of_thought|> (OpenThinker), <|START_THINKING|> (Command), ◁think▷ (Kimi), [THINK] (Magistral),
+# <unused94> (MedGemma), <|channel>thought (Gemma 4), <|inner_prefix|> (Apertus), [BEGIN FINAL RESPONSE] (Apriel); then
+# the channels of gpt-oss, and their names without the marks.
 _OPENING = (
     rf"<{_NAME}(?:[ \t][^<>\n]{{0,100}})?(?<!/)>|<\|(?:(?:begin|start)_(?:of_)?)?{_NAME}\|>"
     rf"|◁{_NAME}▷|(?-i:\[THINK\])|<unused94>(?:thought)?|<\|channel>(?:thought)?|<\|inner_prefix\|>"
@@ -39,10 +39,10 @@ _PLAN = re.compile(
     re.IGNORECASE,
 )
 _BEGUN_PLAN = re.compile(r"\s*(?:<\|?(?:[a-z_]{1,30}(?:[ \t][^<>\n]{0,100})?\|?>?)?\s*)?\Z", re.I)
-# These stand at the beginning of answers, and close what was opened; of templates documents speak.
+# These begin answers, and end reasoning; marks of templates occur in documents too.
 _ANSWER_MARK = re.compile(rf"<\|(?!final\|){_WRAPPER}\|>", re.IGNORECASE)
 _BARE_CHANNEL, _BARE_LENGTH = re.compile(r"\s*analysis(?=[A-Z])"), 9
-# Of these a text speaks, too, within a line.
+# Texts contain these within a line, too.
 _WORD_MARK = re.compile(r"<(?:thoughts?|reasoning|reflection|scratchpad|analysis)>[^\n]", re.IGNORECASE)
 # The marks with which a message ends, and the beginning of a mark at the end of a text.
 _END_MARKS = (
@@ -63,7 +63,7 @@ _SENTENCE_END = ".!?。！？…:：;；)]}\"'”’」』"
 _GOES_ON = re.compile(r"[ \t]*(?:[.,;:!?)\]。，、]|\[\d)|[ \t]+[a-zà-ÿа-я]")
 # Characters behind a mark that say whether it is one; and those that are kept of reasoning.
 _AHEAD, _TAIL = 12, 300
-# Characters of an answer before reasoning that is none: "Let me see."
+# Maximum characters of an answer before reasoning, such as "Let me see."
 _MAX_PREAMBLE = 300
 # Marks outside of reasoning that are judged: each takes a look at all before it.
 _MAX_JUDGED = 200
@@ -120,7 +120,7 @@ def held_of(model: str) -> int:
 
 def _json_spans(text: str) -> list[tuple[int, int]]:
     """Return where whole JSON stands in a text."""
-    # Only quotes matter here, not what else a backslash escapes.
+    # Only quotes matter here, not other escapes.
     text = re.sub(r'\\[^"]', "--", text, flags=re.DOTALL)
     return [(reader.start, reader.end) for reader in readings(text) if not reader.torn]
 
@@ -135,7 +135,7 @@ class ReasoningFilter:
 
     def __init__(self, held: float = LOOKED_AT, spans: list[tuple[int, int]] | None = None) -> None:
         self._held, self._spans = held, spans
-        # What is not judged yet; what is none of reasoning, and how much of that was shown; reasoning that may be none.
+        # Text not judged yet; text outside of reasoning, and how much of it was shown; text that may be reasoning.
         self._text = self._answer = self._doubtful = self._last = ""
         self._shown = self._judged = 0
         # The kind of mark that ends the reasoning.
@@ -148,7 +148,7 @@ class ReasoningFilter:
 
     @property
     def may_think(self) -> bool:
-        """Whether what is held back may be reasoning, as its words or the model's name say."""
+        """Whether the held-back text may be reasoning, by its words or the model's name."""
         return not self._is_released and (self._held > LOOKED_AT or bool(self._plan_at))
 
     def feed(self, piece: str) -> str:
@@ -202,13 +202,15 @@ class ReasoningFilter:
         if begun and (self._has_reasoning or not is_end):
             end = min(begun.start(), mark.start() if mark else end)
         if self._end == "final" and not is_end:
-            # Of "assistantfinal" no beginning is looked for.
+            # "assistantfinal" needs no search for a beginning.
             end = max(at, min(end, len(text) - _BARE_LENGTH * 2))
         self._take(text[at:end])
         self._text = text[end:]
 
     def _behind_plan(self, text: str, at: int, is_end: bool) -> int | None:
-        """Return where the answer begins behind a plan at a place; there, where none is; None for what must be waited for."""
+        """Return where the answer begins behind a plan at a place; that place if there is no plan; None if more text is
+        needed.
+        """
         opening = _PLAN.match(text, at)
         if not opening or _MARK.match(text, opening.start("mark")):
             return None if not is_end and _BEGUN_PLAN.match(text, at) else at
@@ -238,7 +240,7 @@ class ReasoningFilter:
         return at
 
     def _take(self, text: str) -> None:
-        """Take what is no mark."""
+        """Take text that is no mark."""
         if not text:
             return
         self._last = text[-1]
@@ -267,7 +269,7 @@ class ReasoningFilter:
         self._has_reasoning = True
 
     def _judge(self, mark: re.Match[str]) -> bool:
-        """Whether a mark is one of reasoning; what it begins or ends is begun or ended."""
+        """Whether a mark belongs to reasoning; if so, reasoning begins or ends here."""
         kind = mark.lastgroup or ""
         if self._end:
             if kind == self._end and not self._is_between_quotes(mark):
@@ -301,7 +303,7 @@ class ReasoningFilter:
             if is_word:
                 return False
             if self._is_released:
-                # What was shown cannot be taken back; the answer begins a paragraph.
+                # Text that was shown cannot be taken back; the answer begins a new paragraph.
                 self.has_shown_reasoning = True
                 self._answer = before + "\n\n"
                 return True
@@ -319,7 +321,7 @@ class ReasoningFilter:
             return True
         if before.rpartition("\n")[2].strip():
             return False
-        # What stands before it is no answer, "Let me see."; an answer cites, or says that it quotes.
+        # A short text before it is no answer, "Let me see."; an answer cites, or says that it quotes.
         is_preamble = (
             len(before) <= _MAX_PREAMBLE and not before.rstrip().endswith((":", "：")) and not _CITATION.search(before)
         )

@@ -1,6 +1,6 @@
-"""Modules that imports need for little or nothing wait until somebody uses them: a tenth of a first search.
+"""Defers imports of modules that other imports hardly need: they cost a tenth of a first search.
 
-dataclasses and numpy import `inspect`; numpy writes docstrings of its functions and has types for checkers.
+dataclasses and numpy import `inspect`; numpy also writes docstrings and defines types for type checkers.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class _Later(ModuleType):
-    """Stands for a module that is imported when something of it is asked for."""
+    """Stands in for a module that is imported on first use."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -24,7 +24,7 @@ class _Later(ModuleType):
 
 
 class _Inspect(_Later):
-    """Stands for `inspect`, of which dataclasses ask for annotations alone."""
+    """Stands in for `inspect`, which dataclasses ask for annotations alone."""
 
     @staticmethod
     def get_annotations(owner: type) -> dict[str, Any]:
@@ -32,7 +32,7 @@ class _Inspect(_Later):
 
 
 class _InspectOfNumpy(_Later):
-    """Stands for `inspect`, of which numpy asks for texts and signatures that people read."""
+    """Stands in for `inspect`, which numpy asks for texts and signatures that people read."""
 
     @staticmethod
     def cleandoc(text: str) -> str:
@@ -57,7 +57,7 @@ class _TypesOfNumpy(_Later):
 
 
 class _MaskedOfNumpy(_Later):
-    """Stands for `numpy.ma`, of which `unique` asks whether an array is masked: none here is."""
+    """Stands in for `numpy.ma`, which `unique` asks whether an array is masked: none here is."""
 
     @staticmethod
     def is_masked(_: object) -> bool:

@@ -1,1 +1,1 @@
-"""What is made of documents and of what people change: chunks, graph, postings, vectors, communities."""
+"""What is made of documents and curations: chunks, graph, postings, vectors, communities."""

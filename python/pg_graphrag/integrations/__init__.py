@@ -1,11 +1,11 @@
-"""The extension in other frameworks. Each module needs the extra of its name."""
+"""The extension in other frameworks. Each module needs the extra with its name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 
-# Of a list in a filter.
+# In a filter's list.
 MAX_LIST = 10_000
 
 
@@ -23,8 +23,9 @@ def of_one_corpus(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def with_own(metadata: Mapping[str, Any], **own: Any) -> dict[str, Any]:
-    """Return the metadata of a document with what a search says of it; where the document has a name too, as graphrag_NAME,
-    and where it has that, too, as graphrag_graphrag_NAME."""
+    """Return a document's metadata with the fields of a search. If the document has a field of the same name, it is called
+    graphrag_NAME, and if it has that too, graphrag_graphrag_NAME.
+    """
     result = dict(metadata)
     for name, value in own.items():
         free = name

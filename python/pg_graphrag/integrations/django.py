@@ -24,7 +24,7 @@ class GraphRAGOperation(Operation):
     reversible = True
 
     def state_forwards(self, app_label: str, state: Any) -> None:
-        """Models stay as they are."""
+        """Leave models unchanged."""
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         """Do nothing."""
@@ -43,7 +43,7 @@ class CreateGraphRAG(GraphRAGOperation):
             schema_editor.execute("CREATE EXTENSION IF NOT EXISTS pg_graphrag CASCADE")
 
     def describe(self) -> str:
-        """Say what it does."""
+        """Describe the operation."""
         return "Create the extension pg_graphrag"
 
 
@@ -106,7 +106,7 @@ class AttachTable(GraphRAGOperation):
             schema_editor.execute(sql, (_relation(schema_editor, model), self.corpus))
 
     def describe(self) -> str:
-        """Say what it does."""
+        """Describe the operation."""
         return f"Attach {self.model} to the corpus {self.corpus}"
 
 
@@ -138,14 +138,14 @@ class BackfillTable(GraphRAGOperation):
         schema_editor.execute(sql, (_relation(schema_editor, model), self.corpus))
 
     def describe(self) -> str:
-        """Say what it does."""
+        """Describe the operation."""
         return f"Make documents of the rows of {self.model}"
 
 
 class CreateCorpus(GraphRAGOperation):
-    """Create a corpus with options, where there is none of the name. Backwards it is dropped with its documents.
+    """Create a corpus with options, unless there is one of the name. Backwards it is dropped with its documents.
 
-    `hints` go to routers, as those of Django's RunSQL do.
+    `hints` go to database routers, as those of Django's RunSQL do.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class CreateCorpus(GraphRAGOperation):
             schema_editor.execute("SELECT graphrag.drop_corpus(%s)", (self.name,))
 
     def describe(self) -> str:
-        """Say what it does."""
+        """Describe the operation."""
         return f"Create the corpus {self.name}"
 
 
@@ -245,7 +245,7 @@ class GraphRAGQuerySet(models.QuerySet):
         self, query: str, mode: str, top_k: int, filter: Mapping[str, Any] | None, options: Mapping[str, Any]
     ) -> list[tuple[Any, SearchResult]]:
         """Return the keys of at most `top_k` rows with the best chunk of each, best first."""
-        # The server says what is no filter. Whatever it is, it stands beside the conditions, and cannot take one back.
+        # The server refuses an invalid filter. Whatever it is, it stands beside the conditions, and cannot take one back.
         conditions: list[Any] = [] if filter is None else [filter]
         if self.model.graphrag_key_prefix:
             conditions.append({"$source_key": {"$prefix": self.model.graphrag_key_prefix}})
@@ -330,7 +330,7 @@ class _Connections:
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
-        """Lend the connection of the thread, made anew where it was lost."""
+        """Lend the thread's connection, opened again if it was lost."""
         wrapper = connections[self._using]
         if wrapper.connection is not None and wrapper.connection.closed and not wrapper.in_atomic_block:
             wrapper.close()
@@ -339,14 +339,14 @@ class _Connections:
             yield wrapper.connection
 
 
-# Of graphrag.search.
+# The limit of graphrag.search.
 MAX_TOP_K = 10_000
 
 
 def _is_allowed(
     schema_editor: Any, app_label: str, model: Any = None, hints: Mapping[str, Any] = MappingProxyType({})
 ) -> bool:
-    """Whether a migration may change what is of a model, or of the app, in this database. Tables may be unmanaged."""
+    """Whether a migration may change a model, or the app, in this database. Tables may be unmanaged."""
     alias = schema_editor.connection.alias
     if schema_editor.connection.vendor != "postgresql":
         return False

@@ -217,8 +217,9 @@ class GraphRAGVectorStore(VectorStore):
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """Return `k` of the `fetch_k` best chunks that are near the query and far from each other: `lambda_mult` is 1 for the
-        former alone. The corpus' model embeds each of them anew."""
+        """Return `k` of the `fetch_k` best chunks that are near the query and far from each other: with `lambda_mult` 1,
+        only nearness counts. The corpus' model embeds each of them again.
+        """
         client = _needed(self._client, "client")
         hits = self._search(query, fetch_k, kwargs)
         vectors = [_vector(client.call("embed", input=text)) for text in (query, *(hit.content for hit in hits))]

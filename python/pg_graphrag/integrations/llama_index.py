@@ -356,7 +356,7 @@ class GraphRAGPropertyGraphStore(PropertyGraphStore):
                 execute(connection, statement)
         self._has_new_documents = True
 
-    # Those of the base class would hold up the event loop.
+    # The base class' methods would block the event loop.
     aget = in_thread(get)
     aget_triplets = in_thread(get_triplets)
     aget_rel_map = in_thread(get_rel_map)

@@ -28,7 +28,7 @@ from pg_graphrag.integrations import among, of_one_corpus, title_of
 # What LlamaIndex keeps of a node in the metadata of its document: the node as JSON, and thrice the id of its document.
 NODE_CONTENT = "_node_content"
 _REFERENCES = {"document_id", "doc_id", "ref_doc_id"}
-# The same id once more: a node may have metadata of those names.
+# The same id again: a node's metadata may have fields of those names.
 _REFERENCE = "_ref_doc_id"
 _MODES = {
     VectorStoreQueryMode.SPARSE: "bm25",
@@ -165,14 +165,14 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Return the best chunks for a query's text; `kwargs` are options of the search.
 
-        Raises GraphRAGError: 0A000 for a query without a text, and for modes and operators of filters that there are not.
+        Raises GraphRAGError: 0A000 for a query without a text, and for unsupported modes and operators of filters.
         """
         arguments = self._arguments(query)
         self._index()
         return _result(self._client.search(**arguments, **of_one_corpus(kwargs)))
 
     def persist(self, persist_path: str, fs: Any = None) -> None:
-        """Write no file, since nodes are in the database; index what was added, so that an index that is loaded finds it."""
+        """Write no file, since nodes are in the database; index added nodes, so that a loaded index finds them."""
         self._index()
 
     def _index(self) -> None:
@@ -228,9 +228,9 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
 
 def as_filter(filters: MetadataFilters) -> dict[str, Any]:
-    """Return the filter of a search for LlamaIndex's; an empty one, {}, restricts nothing.
+    """Return the filter of a search for LlamaIndex's filter; an empty one, {}, restricts nothing.
 
-    Raises GraphRAGError: 0A000 for an operator that there is not.
+    Raises GraphRAGError: 0A000 for an unknown operator.
     """
     parts = [as_filter(item) if isinstance(item, MetadataFilters) else _condition(item) for item in filters.filters]
     conditions = [part for part in parts if part]
@@ -271,7 +271,7 @@ def _refuse(filters: MetadataFilters | None) -> None:
 
 
 def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a stored node as they were before it was stored."""
+    """Return the metadata that a node had before it was stored."""
     own: dict[str, Any] = json.loads(metadata[NODE_CONTENT] or "{}").get("metadata") or {}
     return own
 

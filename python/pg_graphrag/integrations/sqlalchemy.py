@@ -110,13 +110,15 @@ def neighbors(entity: Any, corpus: str = "default", hops: int = 1) -> TableValue
 def select_found(
     key: InstrumentedAttribute[Any] | Column[Any], query: Any, *, key_prefix: str = "", **arguments: Any
 ) -> Select[Any]:
-    """Return a SELECT of the model or table of `key` with rank, score and content of the best chunk of each row, best first.
+    """Return a SELECT of the model or table of `key` with rank, score and content of the best chunk of each row, best
+    first.
 
-    Conditions on the model (``where()``) leave out some of the rows that were found. What is to be searched among is told by
-    `filter`, so that there are `top_k` chunks.
+    Conditions on the model (``where()``) leave out some of the rows that were found. Use `filter` to restrict the search
+    itself, so that there are `top_k` chunks.
 
-    `key` (mapped attribute, or column): what the table is attached by: ``Article.id``, or ``articles.c.id``.
-    `key_prefix`: the option key_prefix that it is attached with.
+    `key` (mapped attribute, or column): the key column by which the table is attached: ``Article.id``, or
+      ``articles.c.id``.
+    `key_prefix`: the option key_prefix of its attachment.
     `arguments`: those of `search`; `top_k` counts chunks.
     """
     if key_prefix:
@@ -138,7 +140,7 @@ def select_found(
 
 
 def _jsonb(value: Mapping[str, Any] | None) -> ColumnElement[Any]:
-    # What is no object, the server refuses: [] restricts nothing, but was meant to.
+    # The server refuses a filter that is no object: [] restricts nothing, but was meant to.
     return cast(
         null() if value is None else literal(dict(value) if isinstance(value, Mapping) else value, JSONB), JSONB
     )

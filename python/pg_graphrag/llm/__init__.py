@@ -1,1 +1,1 @@
-"""Models: at endpoints and beside the package, and how they are asked."""
+"""Models: at endpoints and in the package, and how they are asked."""

@@ -1,1 +1,1 @@
-"""What keeps corpora up: the worker, and an administrator's functions."""
+"""Upkeep of corpora: the worker, and an administrator's functions."""

@@ -1,1 +1,1 @@
-"""What is found for a question: from its terms to rows, contexts and answers."""
+"""From a question to rows, contexts and answers."""

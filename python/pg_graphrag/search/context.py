@@ -1,4 +1,4 @@
-"""graphrag.context: what a language model is given."""
+"""graphrag.context: the context of a question for a language model."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from pg_graphrag.server.access.entry import as_owner
 def context(db: Database, *arguments: Any) -> str:
     """Return {entities, relationships, reports, claims, tables, chunks, references, prompt, tokens} as JSON.
 
-    Arguments as of `Call`.
+    Arguments as in `Call`.
     """
     call = Call("context", *arguments)
     caller = call.caller(db)

@@ -32,7 +32,7 @@ _OF_SEARCH = {"offset": 0, "nodes": "all"}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What `function` (search, context, ask) was called with, as SQL has it. `size`: top_k or max_tokens."""
+    """The arguments of `function` (search, context, ask), in SQL's types. `size`: top_k or max_tokens."""
 
     function: str
     text: str | None
@@ -46,7 +46,7 @@ class Call:
     start: float = field(default_factory=perf_counter)
 
     def caller(self, db: Database) -> Caller:
-        """Return who calls, and what he may see. It must run with his rights."""
+        """Return the caller, and what he may see. It must run with his rights."""
         return caller_of(db, self.corpus, self.whole_filter)
 
     @property
@@ -58,7 +58,7 @@ class Call:
     def query(self, db: Database, caller: Caller) -> tuple[Query, Mode]:
         """Return the query and its mode. Needs the owner's rights, as do its reads."""
         mode = modes.find(self.mode)
-        options = parse(self.options, mode, self.function)
+        options = parse_search_options(self.options, mode, self.function)
         if options.as_of is not None and caller.matching is None and caller.condition is None:
             # The option holds only where the call's filter has it: with_as_of().
             raise GraphRAGError(
@@ -75,8 +75,8 @@ class Call:
 def search(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
     """Return (rank, chunk_id, document_id, source_key, title, content, score, explain) best first.
 
-    Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows. Arguments as of `Call`. A corpus that another
-    node has is searched there.
+    Ties: source key, then chunk ordinal. An empty query and top_k 0 have no rows. Arguments as in `Call`. A corpus that
+    another node holds is searched there.
     """
     call = Call("search", *arguments)
     limit = check_top_k(call.size)
@@ -110,12 +110,14 @@ SELECT true AS is_unindexed
    AND NOT EXISTS (SELECT FROM graphrag.documents d
                     WHERE d.corpus_id = (SELECT corpus.id FROM corpus) AND d.indexed_hash IS NOT NULL)
 """
-# Corpora of which the session was told.
+# Corpora for which the session was told.
 _noticed: set[str] = set()
 
 
 def notice_unindexed(db: Database, corpus: str) -> None:
-    """Say, once in a session, that nothing can be found since no worker has run. Of what the caller may see."""
+    """Say, once in a session, that nothing can be found because no worker has run. It concerns documents that the caller
+    may see.
+    """
     if corpus not in _noticed and db.query(_UNINDEXED, ["text"], [corpus]):
         _noticed.add(corpus)
         db.notice(
@@ -129,7 +131,7 @@ def _result_rows(search_query: Query, mode: Mode, top_k: int) -> Iterator[tuple[
     search_query, rows = best_rows(search_query, mode, offset + top_k if top_k else 0)
     if top_k and not rows and lacks_means(search_query, mode):
         warn_of_nothing(search_query, mode)
-    # Ranks count what is left out, so that pages are of one answer.
+    # Ranks count rows that are left out, so that pages belong to one answer.
     ranks = {row.chunk_id: rank for rank, row in enumerate(rows, 1)}
     rows = rows[offset:]
     if search_query.options.min_relevance is not None:
@@ -159,9 +161,9 @@ def unranked_rows(query: Query, mode: Mode, rows: list[FoundChunk]) -> Iterator[
 
 
 def _documents(db: Database, document_ids: set[int]) -> dict[int, Row]:
-    """Return {id: metadata, whether the graph is still to come or to be made anew, table and key} of documents.
+    """Return {id: metadata, whether its graph is unfinished, table and key} of documents.
 
-    They are documents that the caller sees.
+    The caller sees these documents.
     """
     if not document_ids:
         return {}
@@ -177,7 +179,7 @@ def _documents(db: Database, document_ids: set[int]) -> dict[int, Row]:
     return {row["id"]: row for row in rows}
 
 
-def parse(options: str | None, mode: Mode, function: str = "search") -> SearchOptions:
+def parse_search_options(options: str | None, mode: Mode, function: str = "search") -> SearchOptions:
     """Check the options of a search in `mode`; `function` is the one called: search, context or ask.
 
     Raises GraphRAGError: 22023 for an unknown option, one that the mode does not have, or a bad value, naming it.

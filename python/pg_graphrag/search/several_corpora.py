@@ -18,7 +18,7 @@ from pg_graphrag.search.contexts.best_rows import best_rows, check_top_k
 from pg_graphrag.search.nodes.links import Link, all_links, link_of, load_searches
 from pg_graphrag.search.query.query import question
 from pg_graphrag.search.retrievers.relevance import check_known, judge
-from pg_graphrag.search.search import Call, notice_unindexed, parse, unranked_rows
+from pg_graphrag.search.search import Call, notice_unindexed, parse_search_options, unranked_rows
 from pg_graphrag.server import Database, unforeseen
 from pg_graphrag.server.access.caller import READABLE, Caller, check_corpus, check_filter
 from pg_graphrag.server.access.entry import as_owner
@@ -42,7 +42,7 @@ _OF_ALL = ("25", "40", "53200")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row of one corpus: what search shows of it without its rank, and how likely it has something of the answer."""
+    """A row of one corpus: its columns in a search without the rank, and how likely it has a part of the answer."""
 
     fields: tuple[Any, ...]
     relevance: float
@@ -58,7 +58,7 @@ class _Fault:
     hint: str | None = None
 
     def error(self, corpus: str | None, more: str = "") -> GraphRAGError:
-        """Return what to raise of it, with `more` of a hint."""
+        """Return the error to raise, with `more` of a hint."""
         hint = " ".join(part for part in (self.hint, more) if part)
         whose = "a corpus" if corpus is None else f'corpus "{corpus}"'
         message = f"{whose} did not answer: {self.reason}"
@@ -82,8 +82,8 @@ def search_corpora(
     `corpora`: names in any order; ``*`` stands for all that the caller may read and sees something of.
     `seconds`: how long each may take; None: no limit but the session's.
 
-    Raises GraphRAGError: as of search, for what the caller gave. What fails in one corpus is a WARNING, and an error where no
-      other has a row. 22023 for no name or a bad limit, 22004 for a null, 42704 where the caller may read none, 54000 for too
+    Raises GraphRAGError: as in search, for errors of the caller. A failure of one corpus is a WARNING, and an error if no
+      other has a row. 22023 for no name or a bad limit, 22004 for a null, 42704 if the caller may read none, 54000 for too
       many.
     """
     limit = check_top_k(top_k)
@@ -94,7 +94,7 @@ def search_corpora(
             " limit.",
         )
     # What the caller gave is wrong for all of them.
-    shared_options = parse(options, modes.find(mode))
+    shared_options = parse_search_options(options, modes.find(mode))
     question(text, bounds.MAX_QUESTION)
     bounds.keywords(low, "low_level_keywords")
     bounds.keywords(high, "high_level_keywords")
@@ -190,8 +190,8 @@ class _Others:
 def _limits(
     db: Database, corpora: list[str | None] | None, seconds: float | None, others: _Others
 ) -> tuple[dict[str, float | None], bool]:
-    """Return the seconds that each corpus of this database may take, by the code points of its name; and whether of one it was
-    not known whether the caller sees anything of it. Those of other nodes are begun.
+    """Return the seconds that each corpus of this database may take, by the code points of its name; and for which it was
+    unknown whether the caller sees anything of it. Requests for corpora of other nodes are begun.
     """
     names = {name for name in corpora or () if name is not None}
     if corpora is None or None in corpora:
@@ -219,7 +219,7 @@ def _limits(
         for row in readable:
             left, sees = seconds, row["reads_whole"] or row["name"] in named
             if not sees:
-                # The name of a corpus of which he sees nothing is others' own.
+                # The name of a corpus of which he sees nothing belongs to others.
                 begin = time.monotonic()
                 sees = _attempt(db, partial(db.value, _SEES, ["int4"], [row["id"]]), seconds, seconds, None)
                 left = None if seconds is None else max(seconds - time.monotonic() + begin, LEAST_CORPUS_SECONDS)
@@ -245,16 +245,16 @@ def _check_count(names: Any) -> None:
 
 
 def _answer(db: Database, call: Call, count: int, left: float | None, seconds: float | None) -> list[_Row] | _Fault:
-    """Return at most `count` rows of one corpus, best first, or why it did not answer in what is `left` of its seconds."""
+    """Return at most `count` rows of one corpus, best first, or why it did not answer in the seconds that are `left`."""
     return _attempt(db, lambda: _rows(db, call, call.caller(db), count), left, seconds, call.corpus)
 
 
 def _attempt(
     db: Database, work: Callable[[], T], left: float | None, seconds: float | None, corpus: str | None
 ) -> T | _Fault:
-    """Return what `work` returns, or why it failed. `corpus`: its name, where the caller may be told.
+    """Return the result of `work`, or why it failed. `corpus`: its name, if the caller may know it.
 
-    Raises GraphRAGError: of a transaction that fails, or a machine without memory. A cancel is raised as it is.
+    Raises GraphRAGError: for a transaction that fails, or a machine without memory. A cancel is raised unchanged.
     """
     try:
         with db.subtransaction() if left is None else db.bounded(left):
@@ -285,10 +285,10 @@ def _rows(db: Database, call: Call, caller: Caller, count: int) -> list[_Row]:
             check_known(query)
         if caller.corpus != call.corpus:
             query.notes["history"] = caller.corpus
-        # Of a corpus of which the caller sees nothing, he is not told what is wrong with it.
+        # If the caller sees nothing of a corpus, he is not told what is wrong with it.
         if caller.documents is not None and not len(caller.documents):
             return []
-        # What is left out is left out of the merged answer.
+        # Offset and relevance are applied to the merged answer.
         query = replace(query, options=replace(query.options, offset=0, min_relevance=None))
         query, hits = best_rows(query, mode, count)
         judge(query, hits)
@@ -326,5 +326,5 @@ def _warn_of_faults(
 
 
 def _with(explain: str, more: dict[str, Any]) -> str:
-    """Return the JSON of an explanation with more fields; its numbers stay as they are."""
+    """Return the JSON of an explanation with more fields; its numbers keep their text."""
     return f"{explain[:-1]}, {json.dumps(more, ensure_ascii=False)[1:]}"

@@ -1,4 +1,4 @@
-"""graphrag.warm: what the first searches of a session would load, loaded before them."""
+"""graphrag.warm: loads beforehand what the first searches of a session would load."""
 
 import json
 from contextlib import suppress
@@ -21,14 +21,14 @@ from pg_graphrag.text.words.search_terms import lexical
 # A question of no corpus in particular, and the modes that between them use every retriever that asks no model.
 _QUESTION = "How does this work, and what is it for?"
 _MODES = ("bm25", "hybrid", "mix", "path")
-# Of each language with a dictionary or a model of its words: a question with a word that no dictionary has.
+# For each language with a dictionary or a word model: a question with a word that no dictionary has.
 _QUESTIONS = {
     "de": "Wozu dient eine Blumfrase?",
     "en": "What is a zyzzogeton for?",
     "ja": "これは何のためのものですか？",
     "zh": "这个是做什么用的？",
 }
-# Chunks whose languages are looked at, the first and the last ones; of who sees a part, those of so many documents.
+# Chunks whose languages are sampled, the first and the last ones; if the caller sees a part, those of so many documents.
 _SAMPLE = 1000
 _FEW = 100
 _KINDS = ("window", "entity")

@@ -30,7 +30,7 @@ precompiled.use()
 MAX_ARGUMENT = 8_388_608
 # Rows of one write or fetch, so that neither memory nor the wait for a query cancel grows with a document.
 _SLICE = 5000
-# Who owns the extension, or what stands for it in a database without: an oid, for pg_has_role().
+# The owner of the extension, or of the plain schema: an oid, for pg_has_role().
 OWNER = "(SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag.corpora'::pg_catalog.regclass)"
 
 # What PL/Python passes on of an error beside its texts.
@@ -65,7 +65,7 @@ class Database:
 
     # Whether it is the server's own process, which has files beside the data.
     is_server = True
-    # Of a worker's run whose time is asked for.
+    # For a worker's run with a profile.
     profile: Profile | None = None
 
     def __init__(self, plpy: Any):
@@ -81,7 +81,7 @@ class Database:
         return self.execute(plan, values)
 
     def value(self, sql: str, types: Sequence[str] = (), values: Sequence[Any] = ()) -> Any:
-        """Run `sql`, which returns one row of one column; return what is there."""
+        """Run `sql`, which returns one row of one column; return the value."""
         (row,) = self.query(sql, types, values)
         (value,) = row.values()
         return value
@@ -98,7 +98,7 @@ class Database:
         return result_rows
 
     def literal_query(self, sql: str) -> list[Row]:
-        """Run `sql` as it is, planned anew each time, for indexes of vectors need the literal (docs/decisions/indexing.md)."""
+        """Run `sql` literally, planned each time, because vector indexes need a literal (docs/decisions/indexing.md)."""
         with undisturbed():
             return list(self.plpy.execute(sql))
 
@@ -155,7 +155,7 @@ class Database:
 
     def error_of_statement(self, error: Any) -> Exception:
         """Return what to raise for the error of a statement: the same, without its class before the message and the traceback."""
-        # Of an SPIError: SQLSTATE, DETAIL, HINT, statement, position, and which object it is of.
+        # An SPIError's SQLSTATE, DETAIL, HINT, statement, position, and object.
         _, detail, hint, _, _, *objects = error.spidata
         # An inner call of the extension may have put the name there.
         message = str(error).removeprefix("graphrag: ")
@@ -227,7 +227,9 @@ class Database:
         return f"OPERATOR({self.vector_type.rsplit('.', 1)[0]}.<=>)"
 
     def cursor(self, sql: str, types: Sequence[str], values: Sequence[Any]) -> Any:
-        """Open a cursor: the server makes rows as they are fetched. It lives as long as the object, at most the transaction."""
+        """Open a cursor: the server produces rows as they are fetched. It lives as long as the object, at most the
+        transaction.
+        """
         plan = self.prepare(sql, types)
         with undisturbed():
             return self.plpy.cursor(plan, list(values))
@@ -242,7 +244,7 @@ class Database:
             cursor.close()
 
     def hold(self, sql: str) -> None:
-        """Lock the relations that a SELECT names, to the end of what is `bounded`: nothing of them is run or planned."""
+        """Lock the relations that a SELECT names, until `bounded` ends; nothing of them is run or planned."""
         self.prepare(sql, [])
 
     def subtransaction(self) -> AbstractContextManager[object]:
@@ -251,9 +253,9 @@ class Database:
 
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
-        """Cancel what runs inside after so many seconds: OutOfTimeError, which no other cancel is.
+        """Cancel statements inside after so many seconds: OutOfTimeError, which no other cancel raises.
 
-        A statement that fails there takes nothing else back. Only in a function that reads.
+        A statement that fails inside takes nothing else back. Only in a function that reads.
         """
         with cancelled_after(self.plpy, seconds), self.subtransaction():
             yield
@@ -280,7 +282,7 @@ def _send(plpy: Any, send: Callable[..., None], message: str, fields: dict[str, 
         with undisturbed():
             send(message, **fields)
     except plpy.Error as error:
-        # What comes while it sends is a cancel or a timeout, of which PL/Python keeps the message alone.
+        # An error while it sends is a cancel or a timeout, of which PL/Python keeps the message alone.
         raise GraphRAGError(str(error), sqlstate="57014") from None
 
 
@@ -463,7 +465,7 @@ def check_size(arguments: Sequence[Any]) -> None:
 
 
 class Rows:
-    """Rows of a set-returning function: the first ones at once, the others as they are made.
+    """Rows of a set-returning function: the first ones at once, the others as they are produced.
 
     An error in a later row keeps its SQLSTATE and HINT; PL/Python shows its message as the DETAIL.
     """

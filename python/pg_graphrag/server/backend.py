@@ -1,8 +1,9 @@
-"""The server's process while Python runs in it: cancel takes effect, and what was freed is given back.
+"""The server's process while Python runs in it: makes cancel take effect, and gives freed memory back.
 
-PostgreSQL's signal handlers only set a flag. SQL looks at it, Python does not (docs/decisions/server.md). While a call
-of the extension runs, a timer of processor time has Python look at the flag too: between two instructions, and within a long
-regular expression. A single call of a C library is short, or runs in a thread (`in_thread`). Nothing in the package polls.
+PostgreSQL's signal handlers only set a flag, which SQL checks and Python does not (docs/decisions/server.md). While a
+call of the extension runs, a timer of processor time makes Python check the flag too: between two instructions, and
+within a long regular expression. A single call of a C library is short, or runs in a thread (`in_thread`). Nothing in
+the package polls.
 """
 
 import ctypes
@@ -111,7 +112,7 @@ class _Notice(ctypes.Structure):
 
 
 class _Times(ctypes.Structure):
-    """struct itimerspec: the interval, which is none here, and what is left, each in seconds and nanoseconds."""
+    """struct itimerspec: the interval, which is zero here, and the remaining time, each in seconds and nanoseconds."""
 
     _fields_: ClassVar[Any] = [(name, ctypes.c_long) for name in ("every", "every_nano", "after", "after_nano")]
 
@@ -128,11 +129,11 @@ SELECT s.setting::int8 > 0
 
 @contextmanager
 def cancelled_after(plpy: Any, seconds: float) -> Iterator[None]:
-    """Cancel the statement that runs after so many seconds: inside a function statement_timeout has begun long before.
+    """Cancel a statement after so many seconds; statement_timeout cannot, because inside a function it began long before.
 
-    The kernel sends the signal of a cancel: Python does not run while a statement does. ITIMER_REAL is the server's own.
+    The kernel sends the cancel signal: Python does not run while a statement does. The server uses ITIMER_REAL itself.
 
-    Raises OutOfTimeError: of the statement that is cancelled then. Other cancels pass as they are.
+    Raises OutOfTimeError: by the statement that is cancelled then. Other cancels pass unchanged.
     """
     library = ctypes.CDLL(None, use_errno=True)
     timer, notice = ctypes.c_void_p(), _Notice(signal=signal.SIGINT, kind=0)
@@ -195,9 +196,10 @@ def in_thread(function: Callable[[], T]) -> T:
     return results[0]
 
 
-# What C's allocator may keep of what a call freed, for the next; and now and then. To touch it again takes a millisecond.
+# How much freed memory C's allocator may keep for the next call, usually and now and then. Touching it again takes a
+# millisecond.
 _MOST_FREE, _LEAST_FREE = 2**22, 2**20
-# After so many calls Python looks for what only refers to itself: in .6 ms, once what is there to stay is known.
+# After so many calls Python looks for cyclic garbage: in .6 ms, once permanent objects are known.
 _EACH, _FIRST = 8, 16
 _counted = count(1)
 
@@ -211,7 +213,7 @@ class _Allocated(ctypes.Structure):
 
 @cache
 def _of_libc(name: str) -> Any:
-    """Return a function of the C library; None where it has none of that name (another one than glibc, or an old one)."""
+    """Return a function of the C library; None if it has none of that name (another one than glibc, or an old one)."""
     function = getattr(ctypes.CDLL(None), name, None)
     if name == "mallinfo2" and function is not None:
         function.restype = _Allocated
@@ -226,7 +228,9 @@ def release_freed() -> None:
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Import modules: what they are made of stays, and to look through it for garbage is a tenth of a first search."""
+    """Import modules without garbage collection: their objects stay, and searching them for garbage takes a tenth of a
+    first search.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Where the time of a search or a worker's run goes, by step, where `profile_time` asks for that."""
+"""Where the time of a search or a worker's run goes, by step, with the option `profile_time`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ class Profile:
     """Seconds by step. A step within another counts for itself alone, so that the steps add up to the whole."""
 
     def __init__(self, start: float, rest: str) -> None:
-        """Begin at a time of `perf_counter`; what is in no step counts for `rest`."""
+        """Begin at a time of `perf_counter`; time outside of steps counts for `rest`."""
         self._start = self._since = start
         self._steps = [rest]
         self._seconds: dict[str, float] = {}

@@ -1,6 +1,7 @@
-"""The queue, graphrag.jobs: jobs are queued, leased by workers, done, handed on or given back (docs/decisions/indexing.md).
+"""The queue, graphrag.jobs: jobs are queued, leased by workers, done, handed on or given back
+(docs/decisions/indexing.md).
 
-What becomes of a job that failed is said in index/indexing/outcomes.py, what is done for each kind in operate/jobs/.
+index/indexing/outcomes.py says what happens to a job that failed, operate/jobs/ what each kind does.
 """
 
 import json
@@ -10,7 +11,7 @@ from typing import Any
 
 from pg_graphrag.server import Database, Row
 
-# Of processor time: a refresh that took less may run again at once; a longer one waits this many times as long, a twentieth of a
+# Processor time: a shorter refresh may run again at once; a longer one waits this many times as long, a twentieth of a
 # worker's time.
 FREE_SECONDS = 0.5
 PAUSE_FACTOR = 20.0
@@ -18,10 +19,10 @@ PAUSE_FACTOR = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as `worker` has leased it.
+    """A job that `worker` has leased.
 
-    `document_id` is 0 for a job of a whole corpus. `chunks`: the first and last ordinal of the part of a long document that the
-    job is for. `payload`: what else it needs to know (graphrag.jobs says what).
+    `document_id` is 0 for a job of a whole corpus. `chunks`: the first and last ordinal of the job's part of a long
+    document. `payload`: further data (graphrag.jobs says what).
     """
 
     worker: int
@@ -36,7 +37,7 @@ class Job:
 
     @property
     def timeouts(self) -> int:
-        """How often a model was silent for too long about what the job is of."""
+        """How often a model was silent for too long about the job's item."""
         return int(self.payload.get("timeouts", 0))
 
 
@@ -46,12 +47,12 @@ def queue(db: Database, kind: str, corpus_id: int) -> None:
 
 
 def requeue(db: Database, kind: str, corpus_id: int) -> None:
-    """Queue a job that begins anew, whatever became of the one there is."""
+    """Queue a job that begins again, whatever the state of an existing one."""
     db.query("SELECT graphrag._requeue_jobs($2, ARRAY[$1])", ["int4", "text"], [corpus_id, kind])
 
 
 def requeue_documents(db: Database, corpus_id: int) -> None:
-    """Let every document's job of a corpus begin anew: what waits, failed, or is at work, whose lease is gone."""
+    """Let the jobs of all documents of a corpus begin again: waiting, failed, and leased ones, whose leases end."""
     db.query(
         "SELECT graphrag._requeue_jobs('index', pg_catalog.array_agg($1), pg_catalog.array_agg(j.document_id))"
         "  FROM (SELECT DISTINCT x.document_id FROM graphrag.jobs x"
@@ -62,7 +63,7 @@ def requeue_documents(db: Database, corpus_id: int) -> None:
 
 
 def requeue_document(db: Database, job: Job) -> None:
-    """Let a leased document begin anew, with all its parts, unless newer content has taken the job over."""
+    """Let a leased document begin again, with all its parts, unless newer content has taken the job over."""
     db.query(
         "SELECT graphrag._requeue_jobs('index', ARRAY[j.corpus_id], ARRAY[j.document_id]) FROM graphrag.jobs j"
         " WHERE j.id = $1 AND j.lease = $2",
@@ -79,7 +80,7 @@ SELECT greatest(pg_catalog.now(), least(s.refreshed_at, pg_catalog.now())
 
 
 def queue_refresh(db: Database, corpus_id: int) -> None:
-    """Queue the refresh of a corpus' communities: after its documents, and for no more than a small share of a worker's time."""
+    """Queue the refresh of a corpus' communities: after its documents, within a small share of a worker's time."""
     for statement in (
         f"SELECT graphrag._queue_jobs('communities', ARRAY[$1], next_attempt_at => d.at) FROM ({_DUE}) d",
         f"UPDATE graphrag.jobs j SET next_attempt_at = d.at FROM ({_DUE}) d"
@@ -93,9 +94,10 @@ def queue_refresh(db: Database, corpus_id: int) -> None:
 # A batch is large enough to make the merge set-based and small enough to lose little when a worker dies.
 BATCH_DOCUMENTS = 32
 BATCH_BYTES = 400_000
-# A third of what a short text costs is the same for any batch: where many wait, so many that have so many bytes together.
+# A third of the cost of a short text is the same for any batch. So if many wait, a batch has so many documents with so
+# many bytes together.
 SHORT_DOCUMENTS, SHORT_BYTES = 128, 64_000
-# A row of an attached table without texts takes little, and what a batch costs besides is a third of that at 32.
+# A row of an attached table without texts costs little; at 32 rows, a third of that is the batch's own cost.
 BATCH_ROWS = 1000
 # A job is tried alone after this many workers died over it: the others of its batch are not to blame.
 ALONE_FROM = 2
@@ -110,10 +112,10 @@ LOCKED_LOOK_SECONDS = 0.02
 
 
 def claim(db: Database, worker: int, most: int | None, after_corpus: int | None = None) -> list[Job]:
-    """Lease the jobs of one batch, of one corpus and one kind of work, at most `most`; committed. None is due: none.
+    """Lease the jobs of one batch, of one corpus and one kind of work, at most `most`; committed. Empty if none is due.
 
-    `after_corpus`: the number of the corpus that had the last batch: others come first.
-    A document that an open transaction has locked comes back later: what is prepared now could not be written.
+    `after_corpus`: the corpus of the last batch: others come first.
+    A document that an open transaction has locked comes back later: its result could not be written now.
     """
     for _ in range(LOCKED_LOOKS):
         jobs = _claim_unlocked(db, worker, most, after_corpus)

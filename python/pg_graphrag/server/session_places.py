@@ -119,12 +119,12 @@ _WAIT = 0.01
 
 
 def _lock_file(path: Path) -> int | None:
-    """Open a file and lock it; None where another has it."""
+    """Open a file and lock it; None if another process has the lock."""
     return _lock_or_deadline(path)[0]
 
 
 def _lock_or_deadline(path: Path) -> tuple[int | None, float]:
-    """Open a file and lock it; where another has it, return its deadline (monotonic seconds) instead."""
+    """Open a file and lock it; if another process has the lock, return its deadline (monotonic seconds) instead."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

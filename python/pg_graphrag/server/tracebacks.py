@@ -1,14 +1,15 @@
-"""Errors that users shall act on reach them without Python's traceback.
+"""Removes Python's traceback from errors that users shall act on.
 
-PL/Python shows in CONTEXT what an error's traceback holds when it leaves the outermost frame, which has then just added itself.
-Python 3.12 and later tell of each frame that an error leaves; there the traceback is taken off. Before 3.12 it stays.
+PL/Python shows in CONTEXT the traceback that an error has when it leaves the outermost frame, which has then just added
+itself. Python 3.12 and later report each frame that an error leaves; there the traceback is taken off. Before 3.12 it
+stays.
 """
 
 import sys
 from types import CodeType
 from typing import Any, TypeVar
 
-# Of the six tools that `sys.monitoring` knows, one that has no name of its own there.
+# One of the six tool numbers of `sys.monitoring` that has no fixed meaning.
 _TOOL = 4
 
 
@@ -16,7 +17,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 def without_traceback(error: E) -> E:
-    """Return `error`, which is about to be raised, and see to it that it leaves Python without a traceback."""
+    """Return `error`, which is about to be raised, prepared to leave Python without a traceback."""
     monitoring: Any = getattr(sys, "monitoring", None)
     if monitoring is None or monitoring.get_tool(_TOOL) not in (None, __name__):
         return error

@@ -1,8 +1,9 @@
-"""Versions of the extension that this package serves: its own, and released ones, each by its own package beside this one.
+"""Versions of the extension that this package serves: its own, and released ones, each by a package of its own beside
+this one.
 
-A database has its version until its ALTER EXTENSION UPDATE. Bodies of all versions import ``pg_graphrag.server``, so one package
-at a time has that name in a session. A session goes to another when a body of another version calls: after an update, which
-another session may have made, and back where the update was rolled back.
+A database keeps its version until its ALTER EXTENSION UPDATE. Bodies of all versions import ``pg_graphrag.server``, so
+one package at a time has that name in a session. A session changes the package when a body of another version calls:
+after an update, which another session may have made, and back if the update was rolled back.
 """
 
 import importlib
@@ -31,7 +32,7 @@ def served() -> list[str]:
 
 
 def check_copy() -> None:
-    """Raise 55000 where the copy of the package that this session loaded is gone: what it has not imported yet, it cannot.
+    """Raise 55000 if this session's copy of the package is gone: modules that it has not imported yet are lost.
 
     The second installation after a session began removes it (extension/install-package).
     """
@@ -46,7 +47,7 @@ def check_copy() -> None:
 
 
 def turn_to(version: str) -> Callable[..., Any] | None:
-    """Give the name to the package of a version; return its ``server.call``, or None where there is no such package."""
+    """Make the package of a version the active one; return its ``server.call``, or None if there is no such package."""
     folder = _folders().get(version)
     if version not in _asleep and folder is None:
         return None
@@ -74,7 +75,7 @@ def _folders() -> dict[str, Path]:
     folders: dict[str, Path] = {}
     for copy in (Path(pg_graphrag.__path__[0]), pg_graphrag.installed_folder()):
         packages = [copy, *copy.parent.glob(f"{_RELEASED}/*/{_NAME}")]
-        # The second installation after a session began removes what it began with.
+        # The second installation after a session began removes the copy that it began with.
         for package in filter(Path.exists, packages):
             if match := _VERSION.search((package / "__init__.py").read_text(encoding="utf-8")):
                 folders.setdefault(match[1], package.parent)

@@ -1,4 +1,6 @@
-"""Documents into chunks of at most so many tokens, cut where a reader would cut; chunks into windows for embedding models."""
+"""Cuts documents into chunks of a maximum number of tokens, where a reader would cut; and chunks into windows for
+embedding models.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One chunk: ``text[start:end]``, of which ``text[start:own_start]`` repeats the end of the chunk before."""
+    """One chunk: ``text[start:end]``, where ``text[start:own_start]`` repeats the end of the chunk before."""
 
     ordinal: int
     start: int
@@ -106,7 +108,7 @@ def token_counts(text: str, tokenizer: Tokenizer, spans: Sequence[tuple[int, int
 
 
 class _Tokens:
-    """The tokens of a part of a text that moves on with `read`, counted by position."""
+    """The tokens of a part of a text that moves on with `read`, addressed by position."""
 
     def __init__(self, tokenizer: Tokenizer, text: str, longest: int):
         self._stretches = tokenizer.stretches(text)
@@ -260,9 +262,9 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
 def windows(text: str, start: int, end: int, language: str) -> list[tuple[int, int]]:
     """Cut ``text[start:end]`` into windows of about 60 to 120 words (Japanese, Chinese: 120 to 240 characters).
 
-    Returns (start, end) of spans in characters of `text` that partition ``[start, end)``, cut at sentence or line ends
-      where one is near, else between words, else anywhere; what is left over at the end and short joins the window before it.
-      One window where the stretch is short, none where it is empty.
+    Returns (start, end) of spans in characters of `text` that partition ``[start, end)``, cut at sentence or line ends if
+    one is near, else between words, else anywhere; a short rest at the end joins the window before it. One window for a
+    short text, none for an empty one.
     """
     spans: list[tuple[int, int]] = []
     window_start = piece_start = start

@@ -1,4 +1,4 @@
-"""A concept, the key that its name is known by, and what it is: PERSON, ORGANIZATION, …, another NAME, or a CONCEPT."""
+"""A concept: its name, the key of that name, and its type: PERSON, ORGANIZATION, …, another NAME, or a CONCEPT."""
 
 import hashlib
 import re
@@ -17,19 +17,19 @@ NEVER = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """A noun phrase and where it stands.
+    """A noun phrase and its place.
 
     `name`: display name; a common noun at its end is in the singular, so it can differ from ``text[start:end]``.
     `start`, `end`: span in characters. Spans may nest: "PostgreSQL" within "PostgreSQL server".
     `type`: ``NAME`` (a proper name or an identifier) or ``CONCEPT``.
-    `mentions_needed`: how many mentions in its document make it an entity: 1, or `REPEATED` for what looks like a phrase of
-      the moment or a piece of a name, `OFTEN` for what describes, or `NEVER`. Walks of searches go over all concepts
+    `mentions_needed`: how many mentions in its document make it an entity: 1, or `REPEATED` for a passing phrase or a piece
+      of a name, `OFTEN` for a description, or `NEVER`. Walks of searches go over all concepts
       (index/indexing/chunk_concepts.py).
-    `tag`: its type, where the tagger of names reads a name here; else "".
+    `tag`: its type, if the tagger reads a name here; else "".
     `probability`: the tagger's, in hundredths.
-    `term_score` (float, or None where it is not known): how much of a term it is here, by what stands around it
+    `term_score` (float, or None if unknown): how much it is a term here, by its surroundings
       (llm/embedding/name_tagger.py).
-    `is_piece`: whether the tagger's names leave nothing of it here: it is a part of one, or joins several.
+    `is_piece`: whether it is only a part of the tagger's names here, or joins several of them.
     """
 
     name: str
@@ -67,7 +67,7 @@ def _beside_cjk() -> re.Pattern[str]:
     return re.compile(rf"(?<=[{HAN}{KANA}]) | (?=[{HAN}{KANA}])")
 
 
-# Of short names, which documents repeat, so many are remembered.
+# So many short names are remembered, because documents repeat them.
 _SHORT_NAME, _REMEMBERED = 100, 4096
 
 
@@ -107,10 +107,11 @@ _SURE = 50
 def entity_types(concepts: Sequence[Concept], persons: Iterable[str] = (), *, is_read: bool = True) -> dict[str, str]:
     """Return {key: type} of a document's concepts: the type that the tagger gives it most often there.
 
-    Where the tagger reads, what it takes for no name is a CONCEPT: terms (VPN), roles, identifiers.
+    If the tagger has read the document, everything that it does not call a name is a CONCEPT: terms (VPN), roles,
+    identifiers.
 
-    `concepts`: by their full names, each as often as it is mentioned.
-    `persons`: names that are persons', by what else is known.
+    `concepts`: by their full names, once for each mention.
+    `persons`: names of persons, known from elsewhere.
     `is_read`: whether a tagger has read the document.
     """
     votes: dict[str, Counter[str]] = {}

@@ -1,4 +1,4 @@
-"""Optional libraries, loaded when first needed."""
+"""Optional libraries, imported on first use."""
 
 from importlib import import_module
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from pg_graphrag.ground.errors import GraphRAGError, install_hint
 
 
-def load(module: str, extra: str) -> Any:
+def load_library(module: str, extra: str) -> Any:
     """Import `module`, which the extra `extra` of this package installs.
 
     Raises GraphRAGError: 58P01 with the command that installs it.

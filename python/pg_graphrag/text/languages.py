@@ -1,7 +1,8 @@
-"""The language of a text, by its script, and the text search configuration that goes with it.
+"""The language of a text, by its script, and the text search configuration for it.
 
-Scripts tell Japanese, Chinese, Korean, Russian and their like apart without a model; Latin script counts as English
-unless the corpus says otherwise: a wrong guess between two Latin languages would stem the same word in two ways.
+Scripts tell Japanese, Chinese, Korean, Russian and similar languages apart without a model. Latin script counts as
+English unless the corpus says otherwise: a wrong guess between two Latin languages would stem the same word in two
+ways.
 """
 
 import re
@@ -25,8 +26,8 @@ CAPITALS = "A-Z\u00c0-\u00de\u0391-\u03a9\u0400-\u042f"
 _LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff\uff21-\uff3a\uff41-\uff5a"
 HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 KANA = "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
-# Letters and marks, without punctuation, of scripts whose words nothing here analyses: Hebrew to Georgian (with Arabic,
-# Devanagari and Thai), Hangul, Ethiopic to Mongolian (with Khmer), and some more of the scripts of Asia.
+# Letters and marks, without punctuation, of scripts without an analyser: Hebrew to Georgian (with Arabic, Devanagari
+# and Thai), Hangul, Ethiopic to Mongolian (with Khmer), and some more of the scripts of Asia.
 UNANALYSED = (
     "\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c7\u05d0-\u05f2\u0610-\u061a\u0620-\u0669\u066e-\u06d3\u06d5-\u06ff"
     "\u0710-\u0963\u0966-\u0e3a\u0e40-\u0e4e\u0e50-\u0e59\u0e81-\u10ff\u1100-\u17d3\u17d7-\u17ff\u1810-\u1cff"
@@ -48,10 +49,10 @@ _SCRIPTS = {
 }
 # What `detect` may return.
 DETECTED = frozenset({*_SCRIPTS, "ja", "zh"})
-# The letters of all other scripts. Quotation marks and dashes are none: most texts have only such beside Latin.
+# The letters of all other scripts. Quotation marks and dashes do not count: most Latin texts have only such.
 _BEYOND_LATIN = "".join(ranges for ranges in _SCRIPTS.values() if ranges != _LATIN) + KANA + HAN
 
-# The most frequent words of languages in Latin script, but for those that are English words too.
+# The most frequent words of languages in Latin script, without those that are English words too.
 ENGLISH_WORDS = frozenset("the of and to is that it for was with as be by this are from at or which not".split())
 FOREIGN_WORDS = frozenset(
     (
@@ -72,7 +73,7 @@ FOREIGN_WORDS = frozenset(
         "của và là các có được trong cho"  # Vietnamese
     ).split()
 )
-# Frequent German words that are none in English or its neighbours, and what share of a German text they are at least.
+# Frequent German words that are none in English or its neighbours, and their least share in a German text.
 _GERMAN = re.compile(
     r"\b(?:der|das|ist|nicht|ein|eine[mnrs]?|und|dem|des|sich|auf|für|wird|wurden?|werden|sind|hat|haben|zum|zur|auch|oder|wenn"
     r"|dass|durch|über|nach|sie|wir|kann|mit|von)\b",
@@ -80,7 +81,7 @@ _GERMAN = re.compile(
 )
 _GERMAN_SHARE = 0.1
 _WORD = re.compile(r"[^\W\d_]+")
-# Letters of other languages than English and German: a word in small letters that has one is of such a language.
+# Letters of other languages than English and German: a word in small letters that contains one belongs to such a language.
 _OTHER_LETTER = re.compile("[\u00e0-\u00e3\u00e5-\u00f5\u00f8-\u00fb\u00fd-\u00ff\u0101-\u024f\u1e01-\u1eff]")
 # Fewer words of a text than this share, or than two, say nothing.
 MIN_FUNCTION_SHARE = 0.05
@@ -97,8 +98,8 @@ _SAMPLE = 100_000
 def detect(text: str) -> str:
     """Return the ISO 639-1 code of the dominant script of `text`.
 
-    Kana make Japanese, Han without kana Chinese, Latin script English; a text without letters (only emoji, only
-    digits) counts as English. Of a long text, pieces spread over its whole length are looked at.
+    Kana make Japanese, Han without kana Chinese, Latin script English; a text without letters (only emoji, only digits)
+    counts as English. For a long text, samples from its whole length are examined.
     """
     sample = _spread(text)
     if sample.isascii() or not letters_of(_BEYOND_LATIN).search(sample):
@@ -112,9 +113,9 @@ def detect(text: str) -> str:
 
 
 def is_english(text: str) -> bool:
-    """Whether a text is in English, as far as its script, letters and function words tell; one without words is.
+    """Whether a text is in English, judged by its script, letters and function words; true for a text without words.
 
-    Of a text in Latin script those of other languages must be fewer than the English ones, or few.
+    For a text in Latin script, function words of other languages must be fewer than English ones, or few.
     """
     if detect(text) != "en":
         return False
@@ -135,7 +136,7 @@ def is_german(text: str) -> bool:
 
 
 def has_german_word(text: str) -> bool:
-    """Whether a text has a function word of German that is none of its neighbours'."""
+    """Whether a text has a German function word that no neighbouring language has."""
     return _GERMAN.search(text) is not None
 
 
@@ -196,7 +197,7 @@ def _spread(text: str) -> str:
 # ISO 639-1 codes, by model.
 LANGUAGES = {
     "all-MiniLM-L6-v2": frozenset({"en"}),
-    # Those of XLM-RoBERTa, as the model's card lists them.
+    # The languages of XLM-RoBERTa, as listed by the model's card.
     "multilingual-e5-small": frozenset(
         "af am ar as az be bg bn br bs ca cs cy da de el en eo es et eu fa fi fr fy ga gd gl gu ha he hi hr hu hy id is it"
         " ja jv ka kk km kn ko ku ky la lo lt lv mg mk ml mn mr ms my ne nl no om or pa pl ps pt ro ru sa sd si sk sl so sq"

@@ -1,8 +1,10 @@
-"""Characters as texts are compared: without what nobody sees, whole (NFD), of one width, one form of each Han character.
+"""Characters in the form in which texts are compared: no invisible ones, decomposed (NFD), one width, one form of each
+Han character.
 
-Texts are kept, embedded, shown and cited `without_stray_invisible`; what compares them (keys of entities, terms, titles, twins,
-grounding) has them `without_invisible`. What keeps positions, or says where each character came from, says so. Another's words
-are `clean` before PostgreSQL gets them, and quoted in `one_line`. Tables of forms: OpenCC (opencc.byvoid.com).
+Texts are stored, embedded, shown and cited `without_stray_invisible`. Whatever compares them (keys of entities, terms,
+titles, near-duplicates, grounding) has them `without_invisible`. Functions that keep positions, or return where each
+character came from, say so. Texts of others are made `clean` before PostgreSQL gets them, and are quoted in `one_line`.
+Tables of forms: OpenCC (opencc.byvoid.com).
 """
 
 import re
@@ -11,7 +13,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from pg_graphrag.text.extras import load
+from pg_graphrag.text.extras import load_library
 
 # What Unicode lets no font show (Default_Ignorable_Code_Point): soft hyphens, joiners, directions, fillers, selectors, tags.
 _INVISIBLE = (
@@ -19,8 +21,8 @@ _INVISIBLE = (
     "\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _INVISIBLE_RUN = re.compile(f"[{_INVISIBLE}]+")
-# Where it has a meaning: how letters of Arabic and Indic scripts join, which form of a Han character, a Mongolian letter or a
-# symbol is meant, of what an emoji is made.
+# Places where it has a meaning: joining of Arabic and Indic letters, forms of Han characters, Mongolian letters and
+# symbols, parts of emoji.
 _JOINING, _EMOJI = "\u0620-\u1cff\ua840-\uabff", "\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff"
 _MEANT = re.compile(
     f"(?<=[{_JOINING}])[\u200c\u200d](?=[{_JOINING}])"
@@ -58,12 +60,12 @@ def has_invisible_or_apart(text: str) -> bool:
 
 
 def without_invisible(text: str) -> str:
-    """Return a text without the characters that nobody sees: to be compared."""
+    """Return a text without invisible characters, for comparison."""
     return text if text.isascii() else _INVISIBLE_RUN.sub("", text)
 
 
 def folded(text: str) -> str:
-    """Return a text without the characters that nobody sees, of usual width and in small letters: to be compared."""
+    """Return a text without invisible characters, in normal width and small letters, for comparison."""
     return unicodedata.normalize("NFKC", without_invisible(text)).casefold()
 
 
@@ -77,7 +79,7 @@ def without_stray_invisible(text: str) -> str:
 
 
 def whole(text: str) -> str:
-    """Return a text with whole letters, and all else as it is."""
+    """Return a text with composed letters, otherwise unchanged."""
     return _APART.sub(_composed, text) if has_invisible_or_apart(text) else text
 
 
@@ -95,7 +97,7 @@ def with_places(text: str) -> tuple[str, list[int]]:
         letters = without_invisible(_composed(match))
         parts += text[position:start], letters
         places += range(position, start)
-        # What has no whole letter keeps its marks.
+        # Letters without a composed form keep their marks.
         places += [start + min(number, end - start) for number in range(len(letters))]
         position = end
     return "".join((*parts, text[position:])), [*places, *range(position, len(text) + 1)]
@@ -106,10 +108,10 @@ _WIDTH = re.compile("[\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a]|[\uff66-\uf
 
 
 def narrow(text: str) -> tuple[str, list[int] | None]:
-    """Return `text` with letters, digits and kana in their usual width.
+    """Return `text` with letters, digits and kana in their normal width.
 
-    Returns (the text, in which a half-width kana and its voice mark become one character; where each character of it, and its
-      end, stands in `text`, None when all stand where they stood).
+    Returns (the text, in which a half-width kana and its voice mark become one character; the place in `text` of each of
+    its characters and of its end, None if all places are equal).
     """
     matches = list(_WIDTH.finditer(text))
     if not matches:
@@ -217,6 +219,6 @@ def _convert(run: str, table: str, extra: str) -> str:
 
 @lru_cache(maxsize=8)
 def _converter(table: str, extra: str) -> Any:
-    opencc = load("opencc", extra)
+    opencc = load_library("opencc", extra)
     # By its bare name OpenCC would look for the table in the working directory first.
     return opencc.OpenCC(str(Path(opencc.__file__).parent / "clib/share/opencc" / f"{table}.json"))

@@ -1,6 +1,7 @@
-"""Marks by which a context numbers its documents: what cites one in an answer, and texts in which nothing can be taken for one.
+"""Marks by which a context numbers its documents: finds citations in answers, and removes marks from texts of
+documents.
 
-Both go by one rule, so that nothing which a text of a document says can count as a citation.
+Both use one rule, so that no text of a document can count as a citation.
 """
 
 import re
@@ -12,7 +13,7 @@ from pg_graphrag.text.letters import folded
 OPEN, CLOSE = "[［【〔〖〘〚﹝⁅❲⦋⦍⦏", "]］】〕〗〙〛﹞⁆❳⦌⦎⦐"
 # What a mark of a text is put in instead: models do not cite so.
 TEXT_OPEN, TEXT_CLOSE = "⟦", "⟧"
-# Longest mark; and no context has so many documents: greater numbers are years and the like.
+# The longest mark; and the greatest reference: greater numbers are years and the like.
 MAX_MARK = 100
 MAX_CITED = 1000
 # What models put before a number; "_" is a space. These mean documents, in round brackets, too;
@@ -39,7 +40,7 @@ tekst zie zob ссылка ссылки текст фрагмент отрыво
 """
 
 
-# Between two numbers, and before a page or section of what is cited.
+# Words between two numbers, and before a page or section of a citation.
 _AND = r"and|und|sowie|u\.|et|y|e|en|i|и|та|و|ve|và|och|og|ja|or|oder|ou|o|と|及び|および|和|与|與|及|및|와|과"
 _PAGES = (
     "pp?|pages?|pg|s|seiten?|ff?|sections?|sec|sect|abs|abschnitt|ch|chap|chapter|kap|kapitel|para|paragraph|lines?|l|z"
@@ -59,7 +60,7 @@ def _any_of(labels: str) -> str:
 
 @cache
 def _grammar() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """Return patterns of (an item of a mark, the end of what is said beside a number, the same beside a page)."""
+    """Return patterns of (an item of a mark, the end of the words after a number, the same after a page)."""
     sign, number = r"[\s#^*]*", r"\d{1,9}"
     documents = _any_of(_DOCUMENTS)
     label = rf"(?:第\s*)?(?:(?:{documents}|{_any_of(_POINTERS)})(?:s|en|e)?[\s._:#=-]*){{1,3}}|第"
@@ -81,11 +82,12 @@ def _grammar() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
 
 
 def cited(inner: str) -> tuple[list[tuple[int, int]], bool] | None:
-    """Return (ranges of numbers that the text between two brackets cites, whether it calls them documents); None: it is no mark.
+    """Return (ranges of numbers that the text between two brackets cites, whether it calls them documents); None: it is no
+    mark.
 
-    `1`, `1, 3`, `1-3`, `1 and 2`, `^1`, `#1`, `Document 1`, `文書1`, `Source: 1`, `1: Estate`, `1, p. 3`, `1†source` are marks.
-    So are `1 2` and `1/2`, where each number is greater than the one before.
-    Places in arrays, intervals from 0, dates and times are none.
+    `1`, `1, 3`, `1-3`, `1 and 2`, `^1`, `#1`, `Document 1`, `文書1`, `Source: 1`, `1: Estate`, `1, p. 3`, `1†source` are
+    marks. So are `1 2` and `1/2`, if each number is greater than the one before. Places in arrays, intervals from 0, dates
+    and times are none.
     """
     if len(inner) > MAX_MARK or not any(map(str.isnumeric, inner)):
         return None
@@ -173,7 +175,7 @@ def _neutral_long_mark(match: re.Match[str]) -> str:
 
 
 def _cites(inner: str) -> bool:
-    """Whether an answer could cite by what stands between two brackets."""
+    """Whether an answer could cite by the text between two brackets."""
     mark = cited(inner)
     return mark is not None and any(min(numbers) < MAX_CITED for numbers in mark[0])
 
@@ -190,7 +192,9 @@ def _neutral_label(match: re.Match[str]) -> str:
 
 
 def given_back(inner: str) -> str:
-    """Return what `neutral` put in its brackets as it stood in the document; "" for what cites there, but for [1/2], of logs."""
+    """Return the original text of the brackets that `neutral` replaced; "" for text that would cite, except for [1/2], as
+    in logs.
+    """
     if _cites(inner):
         return f"[{inner}]" if "/" in inner else ""
     if _is_heading(inner):

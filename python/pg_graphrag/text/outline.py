@@ -1,4 +1,4 @@
-"""The structure of a Markdown-like text: headings, code blocks, tables, pages."""
+"""The structure of Markdown-like text: headings, code blocks, tables, pages."""
 
 import re
 from bisect import bisect_left
@@ -20,7 +20,7 @@ _MARK = re.compile(
 _CLOSING_MARKS = re.compile(r"(?<![ \t])[ \t]++#++[ \t]*\Z")
 # "## Template Syntax {#template-syntax}", of Pandoc, kramdown and VitePress.
 HEADING_ATTRIBUTES = re.compile(r"(?<=[^\s{])[ \t]{0,20}\{[#.][^{}\n]{1,200}\}[ \t]*$", re.MULTILINE)
-# Of a line before a heading so much is looked at.
+# So much of the line before a heading is examined.
 _BLANK_LINE = 200
 
 
@@ -35,9 +35,9 @@ class Heading:
 
 
 class Outline:
-    """Headings and code blocks of a text, found as far as they are asked for: each character is read once.
+    """Headings and code blocks of a text, found on demand: each character is read once.
 
-    A heading that says the document's `title` is left out of paths.
+    A heading that repeats the document's `title` is left out of paths.
     """
 
     def __init__(self, text: str, title: str | None = None):
@@ -46,7 +46,7 @@ class Outline:
         self._position = 0
         self._headings: list[Heading] = []
         self._heading_starts: list[int] = []
-        # Of blocks of code, the fences with them; the last may be open yet.
+        # Blocks of code, with their fences; the last may be open yet.
         self._code: list[tuple[int, int]] = []
         self._code_starts: list[int] = []
         self._open: tuple[int, str] | None = None
@@ -88,7 +88,9 @@ class Outline:
         return line_end < 0 or not self._text[max(line_start, line_end - _BLANK_LINE) : line_end].strip()
 
     def code_around(self, position: int, reach: int) -> tuple[int, int] | None:
-        """Return the block of code that a cut at `position` would part; None when there is none or it is longer than `reach`."""
+        """Return the block of code that a cut at `position` would divide; None when there is none or it is longer than
+        `reach`.
+        """
         self._read(position)
         while self._open is not None and self._open[0] < position and self._position <= self._open[0] + reach:
             if self._position > len(self._text):
@@ -114,9 +116,9 @@ class Outline:
         return self._headings[bisect_left(self._heading_starts, start) : bisect_left(self._heading_starts, end)]
 
     def section(self, start: int, end: int) -> str | None:
-        """Return the path of headings under which all of ``[start, end)`` stands; None where there is none.
+        """Return the path of headings above all of ``[start, end)``; None if there is none.
 
-        The headings that the stretch begins with are the last ones of its path.
+        Headings at the beginning of the stretch are the last ones of its path.
         """
         self._read(end)
         stretch = self._text[start:end]
@@ -143,7 +145,7 @@ class Outline:
         return is_deeper and not self._text[above.end : heading.start].strip()
 
     def page_start(self, page: int | None) -> int:
-        """Return the first character of a page, from 1; of one that the text has not, that of its last."""
+        """Return the first character of a page, from 1; for a page beyond the end, that of the last page."""
         start = 0
         for _ in range((page or 1) - 1):
             if (end := self._text.find(PAGE_END, start)) < 0:
@@ -175,7 +177,7 @@ def joined(titles: list[str]) -> str:
 
 
 def pages_text(page: int | None, content: str) -> str | None:
-    """Return the pages of a chunk in words ("12", "12–13"), given that of its first character; None without pages."""
+    """Return the pages of a chunk in words ("12", "12–13"), given the page of its first character; None without pages."""
     if page is None:
         return None
     body = content.strip()

@@ -1,4 +1,6 @@
-"""Words with numbers in one run of bytes: mapped from a file, memory that all sessions share, and read as it is asked."""
+"""Words with numbers, packed in one run of bytes that is mapped from a file: all sessions share the memory, and
+nothing is parsed in advance.
+"""
 
 import mmap
 from array import array

@@ -1,7 +1,7 @@
-"""The part of a document in which concepts are looked for: its prose.
+"""The prose of a document: the part in which concepts are looked for.
 
-Code, formulas, addresses, metadata before the text, licences and tables of contents say nothing that an entity is made of.
-They are replaced by blanks, so that every position in the rest is the same as in the document.
+Code, formulas, addresses, metadata before the text, licences and tables of contents name no entities. They are replaced
+by blanks, so that every position in the rest is the same as in the document.
 """
 
 import re
@@ -23,7 +23,7 @@ _FRONT_MATTER = re.compile(
     re.MULTILINE,
 )
 _FENCE = re.compile(r"^[ \t]{0,12}(?:>[ \t]?){0,3}(?P<fence>`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
-# `guess.trim()`: code within a sentence, but for a word that names what the sentence is about: `read_line`, `Vec<T>`.
+# `guess.trim()`: code within a sentence, but not a word that names the sentence's subject: `read_line`, `Vec<T>`.
 _INLINE_CODE = re.compile(r"(?<!`)`(?P<code>[^`\n]{1,200})`(?!`)")
 _WORD_OF_CODE = re.compile(
     r"[\w+#-]+(?:\(\)|<[\w, ]{1,20}>|\.(?:md|rs|py|js|ts|c|h|sql|sh|txt|toml|json|ya?ml|conf|cfg|html?))?"
@@ -56,12 +56,12 @@ _DOMAIN = re.compile(
 )
 # Paths of files: /etc/apt/sources.list, ~/.ssh/config.
 _PATH = re.compile(r"(?<![\w/])~?/(?:[\w.+-]{1,80}/){1,12}[\w.+-]{0,80}")
-# [@Laird2010; @doi:10.1/x] and @sec-results of Pandoc and Quarto; [@bob] and [@bob: hello] are of somebody.
+# [@Laird2010; @doi:10.1/x] and @sec-results of Pandoc and Quarto; [@bob] and [@bob: hello] mention somebody.
 _CITATION = re.compile(
     r"\[(?=[^\[\]\n]{0,80}(?<!\w)@[\w-]{1,80}(?:\d|:\w))[^\[\]\n]{0,2000}\](?!\()"
     r"|(?<!\w)@(?:sec|fig|tbl|eq|lst|tag|doi|pmc?id|arxiv)[-:][\w.:/-]{1,200}"
 )
-# [text](../page.html#part "Title"): before paths, of which it may hold one.
+# [text](../page.html#part "Title"): before paths, which it may contain.
 _LINK_TARGET = re.compile(r"(?<=\])\((?:[^()\s]|\([^()\s]{0,200}\)){1,500}(?:[ \t]+\"[^\"\n]{0,200}\")?\)")
 # _macOS_ of Markdown; not __init__ or snake_case.
 _EMPHASIS = re.compile(r"(?<!\w)_(?=[^\W_])(?P<text>[^_\n]{1,200})(?<!\s)_(?!\w)")
@@ -96,7 +96,7 @@ _MARKUP = re.compile(
     re.MULTILINE,
 )
 _KEYS = re.compile(r"\b(?:Ctrl|Control|Strg|Alt|Shift|Umschalt|Cmd|Meta)(?:[+-]\w{1,10}){1,3}")
-# Options, variables and parameters of commands; files by what they are packed or compiled in; headers in angle brackets.
+# Options, variables and parameters of commands; packed or compiled files; headers in angle brackets.
 _OPTION = re.compile(
     r"(?<![\w-])--[A-Za-z][\w-]{1,40}(?:(?:=|\[=)[^\s,、。]{1,80})?"
     r"|(?<![\w-])-[A-Za-z](?=[\s,、。)\]])(?:[ \t]+[A-Z_]{2,20}\b)?"
@@ -220,7 +220,7 @@ _NUMBERS_OF_A_ROW = 3
 _CAPITAL_WORD = re.compile(r"[^\W\d_]{2,}")
 _WITHOUT_CASE = re.compile("[\u0590-\u0fff\u2e80-\ud7ff\uf900-\ufdff]")
 
-# What is no prose, in this order, and of what one must be in the text for the pattern to match at all.
+# Everything that is no prose, in this order, each with strings of which the text must have one for the pattern to match.
 _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (_CITATION, ("@",)),
     (_LINK_TARGET, ("](",)),
@@ -245,10 +245,10 @@ _PATTERNS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
 
 
 def prose(content: str) -> str:
-    """Return `content` with blanks in place of what is no prose; its length is the same.
+    """Return `content` with blanks in place of everything that is no prose; its length is the same.
 
-    Identifiers in code stay where the prose of the same document names them too. Words of a line that is all in capitals are
-    in small letters, where the capitals say nothing. Letters, digits and hyphens are of the usual kind.
+    Identifiers in code stay if the prose of the same document names them too. Lines all in capitals get small letters,
+    because their capitals say nothing. Letters, digits and hyphens are normalised.
     """
     masked = content = usual(content)
     code = list(_fenced(content))

@@ -1,4 +1,4 @@
-"""The language of a question, which its small words and letters tell: enough for one sentence of ours."""
+"""The language of a question, by its small words and letters: enough to choose the language of a fixed sentence."""
 
 import re
 import unicodedata
@@ -138,9 +138,9 @@ _MORE_SCRIPTS = {
     "ka": "\u10a0-\u10ff",
 }
 _LATIN_LANGUAGES = _WORDS.keys() - {language for languages in _BY_SCRIPT.values() for language in languages}
-# Few ask in these; a word of theirs is often one of others, an abbreviation or a name: "res", "kas", "дали".
+# Rarely asked languages; their words often are words of others, abbreviations or names: "res", "kas", "дали".
 _RARE, _MARKS_OF_RARE, _SHORT = frozenset("sk hr sl ca lt lv et be bg sr mk kk mr ne".split()), 2, 4
-# Where small words leave Danish, Norwegian and Swedish: how each writes what they have in common.
+# If small words leave Danish, Norwegian and Swedish: how each spells common words.
 _NORDIC_SPELLINGS = {
     "da": re.compile(r"\w{3}(?:hed|skab|tion|erede|eret|erne)"),
     "no": re.compile(r"\w{3}(?:het|skap|sjon|erte|tt\b)|kj|gj|øy|ei"),
@@ -155,7 +155,7 @@ _LETTERS = {
     "et": "õäöüšž", "ru": "ыэёщъ", "uk": "іїєґщ", "be": "іўыэё", "bg": "щъ", "sr": "ђћјљњџ", "mk": "ѓќѕјљњџ",
     "kk": "әғқңөұүһіыэ", "fa": "پچژگکی", "ur": "ٹڈڑںےہھپچگکی", "mr": "ळ",
 }  # fmt: skip
-# Encodings tell which Han characters each writes; of those of all, words that one alone uses.
+# Encodings tell which Han characters each language writes; if all write them, words that one alone uses.
 _HAN_ENCODINGS = {"zh": "gb2312", "ja": "shift_jis", "zh-Hant": "big5"}
 _JAPANESE_WORDS = re.compile(
     "会社|株式|契約|予算|売上|経費|住所|番号|役職|社員|担当|連絡先|手続|請求書|見積|支払|給与|給料|残業|有給|休暇|料金|値段|最寄|一覧|解約"
@@ -190,9 +190,9 @@ def question_language(questions: Iterable[str], known: str | None = None, contex
 
 
 def _languages(text: str, expected: Collection[str]) -> list[str]:
-    """Return the languages that a text may be in, all as likely; none where nothing tells.
+    """Return the equally likely languages of a text; none if nothing indicates one.
 
-    Rare ones count that are `expected`, or of which the text has two words or letters, or a long word.
+    A rare language counts if it is `expected`, or if the text has two words or letters of it, or a long word.
     """
     written = unicodedata.normalize("NFKC", text[:_SAMPLE])
     text = written.lower()

@@ -15,13 +15,13 @@ _TITLES = {
     "it": "dott ecc ing prof sig",
     "nl": "bijv d.w.z dhr drs mevr o.a",
 }
-# These end a sentence as often as not: an abbreviation only before a lower-case word or a number.
+# These end a sentence as often as not: they are abbreviations only before a lower-case word or a number.
 _UNITS = frozenset(
     "abs al anm apr art aug ave ch chap co corp dec dept ed eds eq eqs etc feb fig figs inc jan jr jul jun kap mar no nos "
     "nov nr oct op p para pp pt ref refs sec sect sep sept sr str tel usw v vol vols ziff a.d a.m b.c p.m ph.d p.s u.s.a".split()
 )
 _ABBREVIATIONS = {language: frozenset(words.split()) for language, words in _TITLES.items()}
-# Latin script counts as English where nothing else is said; German ones are no words of English, but for the hour.
+# Latin script counts as English by default; the German abbreviations are no English words, except for the hour.
 _ABBREVIATIONS["en"] |= _ABBREVIATIONS["de"] - {"hr"}
 # German ordinals have a full stop: "am 31. Dezember", "im 19. Jahrhundert", "der 2. Vorsitzende"; "I am 12. My" has none.
 _BEFORE_ORDINAL = re.compile(r"\b(?:[Dd](?:er|em|en|es|as)|[Vv]om|[Zz]u[mr]|[Bb]eim)\s$")

@@ -1,4 +1,4 @@
-"""The command ``pg-graphrag``: documents in, worker, search and status, on any libpq URL."""
+"""The command ``pg-graphrag``: it ingests, works, searches and shows the status of a database at any libpq URL."""
 
 import argparse
 import os

@@ -141,7 +141,7 @@ def add_mode(parser: argparse.ArgumentParser) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser, about: str) -> None:
-    """Add --options, a JSON object, to a command; `about` says what it may have."""
+    """Add --options, a JSON object, to a command; `about` says which options it takes."""
     parser.add_argument("--options", type=json_object, default={}, metavar="JSON", help=about)
 
 

@@ -1,4 +1,4 @@
-"""``pg-graphrag ask``: an answer as it comes, then what it cites; or all of it as JSON."""
+"""``pg-graphrag ask``: prints an answer as it is written, then its citations; or everything as JSON."""
 
 import argparse
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ def ask(args: argparse.Namespace) -> int:
             print_json(rag.ask(args.question, **arguments))
             return 0
         if args.mode in REDUCED or is_beside(connection):
-            # Models make the context: what failed of it would be asked again, and the answer be another. Beside a database two
-            # calls are two transactions: their contexts may differ.
+            # Models make the context: failed requests would be sent again, and the answer would differ. Beside a
+            # database two calls are two transactions, so their contexts may differ.
             answer = rag.ask(args.question, **arguments)
             print(printable(answer.answer))
         else:
@@ -43,7 +43,7 @@ def ask(args: argparse.Namespace) -> int:
                     for piece in rag.ask_stream(args.question, **arguments):
                         print(printable(piece), end="", flush=True)
                     print(flush=True)
-                # What there was to warn of, the stream has.
+                # The stream has shown all warnings.
                 connection.execute("SET LOCAL client_min_messages = 'error'")
                 answer = rag.ask(args.question, **arguments)
     for citation in answer.citations:

@@ -1,4 +1,4 @@
-"""``pg-graphrag compare``: two corpora on the same questions, as a table or as JSON Lines."""
+"""``pg-graphrag compare``: the same questions on two corpora, as a table or as JSON Lines."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from pg_graphrag.beside.cli.terminal import aligned, print_json
 from pg_graphrag.beside.client import CorpusComparison, GraphRAG
 from pg_graphrag.beside.judging.files import read_lines
 
-# Of the questions that changed, so many are printed for each mode.
+# So many of the questions that changed are printed for each mode.
 _MOST_QUESTIONS = 10
 _COSTS = ("documents", "chunks", "entities", "relationships", "calls", "tokens_in", "tokens_out", "cost", "p50_ms")
 

@@ -1,4 +1,4 @@
-"""``pg-graphrag evaluate``: the figures as a table, or as JSON Lines, and a chart of them."""
+"""``pg-graphrag evaluate``: figures as a table or as JSON Lines, and a chart of them."""
 
 import argparse
 import sys
@@ -43,7 +43,7 @@ def evaluate(args: argparse.Namespace) -> int:
 
 
 def table(evaluations: Sequence[Evaluation]) -> str:
-    """Return the figures as aligned text, with what they are."""
+    """Return the figures as aligned text, with headings."""
     base = evaluations[0].baseline
     headings = [*_HEADINGS, *(f"{name} − {base}" for name in ("Recall", "nDCG"))]
     lines = [

@@ -1,4 +1,4 @@
-"""The commands of evaluation: measure search, compare corpora, give verdicts, make questions, answer them, judge answers."""
+"""The commands of evaluation: evaluate, compare, feedback, make-questions, answer-questions and judge."""
 
 import argparse
 from pathlib import Path

@@ -25,7 +25,7 @@ def install(args: argparse.Namespace) -> int:
 
 
 def copy(args: argparse.Namespace) -> int:
-    """Copy what another database holds into one that is new, or one corpus into one that has others; returns the exit status."""
+    """Copy another database into a new one, or one corpus into a database with others; returns the exit status."""
     if args.corpus is None and (args.new_name is not None or args.history_name is not None or args.providers):
         hint = "Without --corpus all corpora are copied, as they are."
         raise GraphRAGError("--as, --history-as and --provider are of one corpus", sqlstate="22023", hint=hint)

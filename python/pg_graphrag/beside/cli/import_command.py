@@ -1,4 +1,4 @@
-"""``pg-graphrag import-graphrag`` and ``import-lightrag``: an index made by another system."""
+"""``pg-graphrag import-graphrag`` and ``import-lightrag``: take over an index that another system made."""
 
 import argparse
 import signal
@@ -25,10 +25,10 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, ElementTree.Pars
 
 
 def import_index(args: argparse.Namespace) -> int:
-    """Import the index in a folder, and index what was imported; returns the exit status.
+    """Import the index in a folder, and index the imported documents; returns the exit status.
 
-    The import is one transaction. What ends it leaves nothing, and what ends the indexing leaves the rest queued: run again, it
-    goes on.
+    The import is one transaction: if it fails, nothing is left. If the indexing fails, the rest stays queued, and the next
+    run goes on.
     """
     with connect(args.url, args.corpus) as connection:
         summary, communities = _import(connection, args.corpus, args.system, args.folder)
@@ -90,7 +90,7 @@ def _reading(system: str, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _stopped_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end what is under way as SIGINT does: psycopg cancels the statement, so that its session ends too."""
+    """Let SIGTERM end the import like SIGINT: psycopg cancels the statement, so that its session ends too."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

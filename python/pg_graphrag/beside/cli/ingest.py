@@ -66,7 +66,7 @@ def _cut_off(run: "_Ingestion", error: psycopg.OperationalError) -> GraphRAGErro
 
 
 def _check_corpus(connection: psycopg.Connection[Any], corpus: str) -> None:
-    """Refuse a corpus that there is not before files are read; "default" is made by its first document."""
+    """Refuse an unknown corpus before files are read; "default" is made by its first document."""
     with connection.transaction():
         row = connection.execute(
             "SELECT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = %s)", [corpus]
@@ -89,7 +89,7 @@ def _check_encoding(name: str) -> None:
 
 
 class _Ingestion:
-    """Reads files and inserts what they hold, in batches that are each committed: a second run goes on from there."""
+    """Reads files and inserts their documents in batches, each committed: a second run goes on from there."""
 
     def __init__(self, client: GraphRAG, prefix: str, reader: IsolatedReader, options: ReadOptions):
         self.prefix = prefix
@@ -117,7 +117,7 @@ class _Ingestion:
             self._show()
 
     def report(self) -> str:
-        """Say what was done."""
+        """Print what was done."""
         summary = self._summary
         counts = f"{summary.inserted:,} new, {summary.updated:,} changed, {summary.unchanged:,} unchanged"
         skipped = sum(map(len, self._skipped.values()))
@@ -127,7 +127,7 @@ class _Ingestion:
         return f"{len(self._files):,} files: {counts}, {ends}"
 
     def report_skipped(self, all_names: bool) -> None:
-        """Name on standard error what was skipped, by kind; of many files of a kind the first."""
+        """Name skipped files on standard error, by kind; of a kind with many files the first ones."""
         for kind, names in sorted(self._skipped.items()):
             shown = names if all_names else names[:_MAX_NAMES]
             more = (

@@ -1,4 +1,4 @@
-"""``pg-graphrag judge``: the A/A run, then win rates, as tables or as one JSON object."""
+"""``pg-graphrag judge``: the A/A run and the win rates, as tables or as one JSON object."""
 
 import argparse
 import dataclasses

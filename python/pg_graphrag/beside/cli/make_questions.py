@@ -1,4 +1,4 @@
-"""``pg-graphrag make-questions``: questions about a corpus as JSON Lines."""
+"""``pg-graphrag make-questions``: write questions about a corpus as JSON Lines."""
 
 import argparse
 import sys

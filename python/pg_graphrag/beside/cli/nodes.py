@@ -1,4 +1,4 @@
-"""``pg-graphrag nodes``: the databases of the catalogue, and ``rebalance``: which corpora might move between them."""
+"""``pg-graphrag nodes`` shows the databases of the catalogue; ``rebalance`` proposes moves of corpora between them."""
 
 import argparse
 import shlex
@@ -187,9 +187,9 @@ class Move:
 
 
 def moves_between(all_nodes: list[Node], fixed: set[str]) -> list[Move]:
-    """Return moves from the fullest node that has something to move to the emptiest; corpora that are `fixed` stay.
+    """Return moves from the fullest node with movable corpora to the emptiest; corpora in `fixed` stay.
 
-    A database that is none of the catalogue's nodes has no url, and no part in it.
+    A database that is not a node of the catalogue has no url and takes no part.
     """
     at = {
         node.name: {item["corpus"]: item["bytes"] for item in node.corpora}

@@ -1,4 +1,4 @@
-"""Connections of the CLI, and the database's errors as a person reads them."""
+"""Connections of the command line, and database errors in words for its users."""
 
 import sys
 from collections.abc import Iterator
@@ -15,7 +15,8 @@ from pg_graphrag.ground.errors import GraphRAGError
 
 
 def connect(url: str, corpus: str | None = None) -> psycopg.Connection[Any]:
-    """Connect to a database that has the extension, or the schema of `pg-graphrag install`; to the node that has a corpus.
+    """Connect to a database that has the extension, or the schema of `pg-graphrag install`; to the node that holds a
+    corpus.
 
     Raises psycopg.OperationalError when there is no such server or database.
     Raises GraphRAGError: 58P01 when the database has neither.
@@ -35,7 +36,7 @@ def connect(url: str, corpus: str | None = None) -> psycopg.Connection[Any]:
 
 
 def _warning(notice: psycopg.errors.Diagnostic) -> str:
-    """Return a WARNING of the server: what it did without, or that an answer is not whole; "" for other notices."""
+    """Return the text of a WARNING of the server (something was left out, an answer is incomplete); "" for other notices."""
     if notice.severity_nonlocalized != "WARNING":
         return ""
     hint = f"\nHINT: {notice.message_hint}" if notice.message_hint else ""
@@ -48,7 +49,7 @@ def _warn(notice: psycopg.errors.Diagnostic) -> None:
 
 @contextmanager
 def warnings_after(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Show what is warned of meanwhile at the end: in the midst of a line nobody could read either."""
+    """Show warnings at the end: in the middle of a line neither could be read."""
     texts: list[str] = []
 
     def keep(notice: psycopg.errors.Diagnostic) -> None:

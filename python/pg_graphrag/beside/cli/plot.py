@@ -44,7 +44,7 @@ def plot(args: argparse.Namespace) -> int:
 
 
 def most_connected(graph: "networkx.Graph[str]", max_nodes: int) -> "networkx.Graph[str]":
-    """Return the part of a graph to draw, without entities that no line would lead to; all of them where there are no lines."""
+    """Return the part of a graph to draw, without entities that no drawn line touches; all of them if there are no lines."""
     nodes = sorted(graph, key=lambda node: (-graph.degree(node), node))[:max_nodes]
     part = graph.subgraph(nodes)
     related = [node for node in nodes if part.degree(node)]
@@ -52,10 +52,11 @@ def most_connected(graph: "networkx.Graph[str]", max_nodes: int) -> "networkx.Gr
 
 
 def groups_of(graph: "networkx.Graph[str]", level: int, titles: dict[int, str]) -> Groups:
-    """Return the communities of a level, or above where one is not divided that far; types, where there are none yet.
+    """Return the communities of a level, or of a level above if one is not divided that far; types if there are no
+    communities.
 
-    An entity in none, as hubs are, joins the one it is most related to. Communities without a report are named by their most
-    connected members.
+    An entity in no community, such as a hub, joins the community that it is most related to. A community without a report
+    is named by its most connected members.
     """
     columns = [f"community_{depth}" for depth in range(level, -1, -1)]
     home_of = {}

@@ -1,4 +1,4 @@
-"""The progress of indexing on a terminal, or as a line now and then where there is none."""
+"""The progress of indexing: a line that changes on a terminal, else a new line now and then."""
 
 import shutil
 import sys
@@ -42,10 +42,10 @@ def _until(row: Progress) -> datetime:
 
 
 class Display:
-    """Shows a `Progress` as often as it is given one.
+    """Shows each `Progress` that it is given.
 
-    `stream`: where to; standard error by default. A terminal gets two lines that are redrawn, anything else a new line every
-      ten seconds.
+    `stream`: where to; standard error by default. A terminal gets two lines that are redrawn, anything else a new line
+    every ten seconds.
     """
 
     def __init__(self, stream: TextIO | None = None):

@@ -1,4 +1,4 @@
-"""``pg-graphrag search``: results for a person to read, or as JSON Lines."""
+"""``pg-graphrag search``: results as text for people, or as JSON Lines."""
 
 import argparse
 import dataclasses
@@ -21,7 +21,7 @@ _STEP = 80
 def search(args: argparse.Namespace) -> int:
     """Search and print; returns the exit status (0 also when nothing is found)."""
     with connect(args.url, None if args.corpora else args.corpus) as connection:
-        # Several may be at several nodes, to which a URL leads. This database says itself what it warns of.
+        # Corpora may be on several nodes, which only a URL can reach. This database sends its own warnings.
         by_url = bool(args.corpora) and catalogue_of(connection).had_nodes
         several = {"corpora": args.corpora, "corpus_timeout": args.corpus_timeout}
         with GraphRAG(args.url if by_url else connection, args.corpus, log_queries=True) as rag:

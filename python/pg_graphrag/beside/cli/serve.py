@@ -1,4 +1,4 @@
-"""``pg-graphrag serve``: the server of `pg_graphrag.beside.serve`, started, its address printed."""
+"""``pg-graphrag serve``: starts the server of `pg_graphrag.beside.serve` and prints its address."""
 
 import argparse
 import asyncio
@@ -77,7 +77,7 @@ def _serve_http(settings: Settings, args: argparse.Namespace) -> int:
         settings = replace(settings, port=listener.getsockname()[1])
         config = uvicorn.Config(
             build(settings, callers),
-            # The guard logs requests, without what was asked.
+            # The guard logs requests, without their contents.
             access_log=False,
             log_config=None,
             server_header=False,
@@ -152,7 +152,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        # Who reads the address may ask at once.
+        # Whoever reads the address may send requests at once.
         listener.listen()
     except OSError as error:
         listener.close()

@@ -1,4 +1,4 @@
-"""``pg-graphrag subscribe``: documents stay in another server, and this node follows its tables by logical replication."""
+"""``pg-graphrag subscribe``: this node follows tables of another server by logical replication."""
 
 import argparse
 import sys
@@ -59,7 +59,7 @@ def subscribe(args: argparse.Namespace) -> int:
 
 
 def _qualified(publisher: Connection, table: str) -> str:
-    """Return the name of a table with its schema; as it was said where there is no such table."""
+    """Return the name of a table with its schema; unchanged if there is no such table."""
     row = publisher.execute(
         "SELECT pg_catalog.format('%%I.%%I', n.nspname, c.relname) FROM pg_catalog.pg_class c"
         " JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace"
@@ -87,7 +87,7 @@ def _connection(args: argparse.Namespace, publisher: Connection) -> str:
 
 def _print_notes(plan: Plan) -> None:
     for note in plan.notes:
-        # Names of the publisher may have line ends; what is printed may be run.
+        # Names of the publisher may contain line ends, and users may run what is printed.
         print(printable("-- " + " ".join(note.splitlines())))
 
 

@@ -1,4 +1,4 @@
-"""What commands print: text of others, tables, and JSON for programs."""
+"""Output of commands: texts of others made safe for a terminal, tables, and JSON for programs."""
 
 import dataclasses
 import json
@@ -11,15 +11,15 @@ _CONTROLS[ord("\r")] = "\n"
 
 
 def printable(text: str) -> str:
-    """Return a text without the characters by which a terminal takes orders: to write its clipboard, title and other lines.
+    """Return a text without the characters that control a terminal (its clipboard, title and other lines).
 
-    Documents, their keys and what models write are anybody's. JSON, which programs read, escapes these characters itself.
+    Anybody may write documents, their keys and the output of models. JSON, which programs read, escapes these characters.
     """
     return text.replace("\r\n", "\n").translate(_CONTROLS)
 
 
 def aligned(rows: Iterable[Sequence[str]], side: str = ">") -> list[str]:
-    """Return rows as lines, in columns of which the first is a text and the others are numbers, or with `side` "<" texts."""
+    """Return rows as aligned lines: the first column is text, the others are numbers, or texts with `side` "<"."""
     table = list(rows)
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     sides = ("<", *(side for _ in widths[1:]))

@@ -1,4 +1,4 @@
-"""The Python client: `GraphRAG` and `AsyncGraphRAG`, thin over the SQL interface."""
+"""The Python client: `GraphRAG` and `AsyncGraphRAG`, a thin layer over the SQL interface."""
 
 from pathlib import Path
 

@@ -65,7 +65,7 @@ T = TypeVar("T")
 LOOK_SECONDS = 1.0
 FAILED_SECONDS = 5.0
 CONNECT_SECONDS = 2  # libpq's least
-# Connections of a pool that a call finds lost before it takes the next as it is.
+# After so many lost connections of a pool, a call takes the next one unchecked.
 LOST_CONNECTIONS = 100
 Connection = psycopg.AsyncConnection[Any]
 
@@ -112,7 +112,7 @@ class AsyncGraphRAG:
         self.corpus = corpus
         self._log_queries = log_queries
         self._source = source
-        # Of the node that has the corpus, where it is not in `source`.
+        # URL of the node that holds the corpus, if it is not `source`.
         self._node_url: str | None = None
         self._follows = True
         self._nodes: dict[str, AsyncGraphRAG] = {}
@@ -193,7 +193,8 @@ class AsyncGraphRAG:
             try:
                 async with self._connection() as connection:
                     result = await execute(connection, statement)
-                # What is no call of a function does not say that the corpus is not there.
+                # An empty result of a plain statement does not show whether the corpus is still there; a function would
+                # fail.
                 if statement.function is not None or result or not await self._has_moved():
                     return result
             except psycopg.errors.UndefinedObject:
@@ -216,16 +217,16 @@ class AsyncGraphRAG:
                 # The source knows whether another node has it.
                 break
             except psycopg.OperationalError:
-                # Gone, shut down, or in conflict with what it replays.
+                # Gone, shut down, or in conflict with its replay.
                 replica.leave_alone()
         return await self._run(statement)
 
     async def _logged(
         self, kind: str, mode: str, query: str, statement: Statement[T], corpora: Sequence[str] | None = None
     ) -> T:
-        """Run a statement that only reads, and note it where the client was told to.
+        """Run a statement that only reads, and log it if the client logs queries.
 
-        Of several corpora in the log of each that is named or has a row, and that answered.
+        A search of several corpora is logged in each corpus that is named or has a row, and that answered.
         """
         start = time.monotonic()
         result = await self._read(statement)
@@ -265,17 +266,16 @@ class AsyncGraphRAG:
         raise AssertionError("the last step returns or raises")
 
     async def set_pictures(self, source_key: str, pictures: Iterable[Mapping[str, Any]]) -> int:
-        """Make these the pictures of a document, all in one transaction; return how many are new.
+        """Make these the pictures of a document, in one transaction; return how many are new.
 
-        Pictures that are there already stay, with their descriptions.
+        Existing pictures stay, with their descriptions.
 
-        `source_key`: the key of a document that is there.
+        `source_key`: the key of an existing document.
         `pictures` (iterable of mappings): the columns of ``graphrag.pictures``: `content` (the bytes of a PNG, JPEG, GIF or
-          WebP, at most 10 MiB), and as far as known place, page, is_page (whether it shows the whole page), width, height,
+          WebP, at most 10 MiB), and, if known, place, page, is_page (whether it shows the whole page), width, height,
           alternative_text, caption, recognised_text, description.
 
-        Raises GraphRAGError: 02000 where there is no such document; 22023 for a field that there is not, or content that is
-          no bytes.
+        Raises GraphRAGError: 02000 for an unknown document; 22023 for an unknown field, or content that is not bytes.
         """
         wanted_pictures = list(pictures)
         await self._has_moved()
@@ -287,7 +287,7 @@ class AsyncGraphRAG:
         return len(missing)
 
     async def delete(self, source_keys: str | Iterable[str]) -> int:
-        """Delete documents by ``source_key``, and with them what they said; returns how many there were."""
+        """Delete documents by ``source_key``, with everything that only they state; returns how many existed."""
         return await self._run(sql_statements.delete(self.corpus, source_keys))
 
     async def get(self, source_keys: str | Iterable[str]) -> list[Document]:
@@ -390,7 +390,7 @@ class AsyncGraphRAG:
                 self._nodes.pop(url, None)
 
     async def _elsewhere(self, names: Sequence[str]) -> dict[nodes.Place, list[str]]:
-        """Return which other nodes are to be asked for which of some corpora; their urls say how this client gets there."""
+        """Return {node: corpora} of those corpora that other nodes hold; each url says how this client gets there."""
         async with self._connection() as connection:
             await is_beside_async(connection)
             if not catalogue_of(connection).is_readable:
@@ -409,7 +409,7 @@ class AsyncGraphRAG:
         requests = nodes.requests(None, names, places)
         answers: dict[nodes.Request, Results[SearchResult] | Exception] = {}
         for _ in range(nodes.MAX_STEPS):
-            # With connections of their own, the first database too: what is late may hold its connection for longer.
+            # All get their own connections, the first database too: a late call may hold its connection for longer.
             clients = {request: self._at(request.place.url if request.place else self._source) for request in requests}
             calls = {
                 request: partial(clients[request]._search, request.corpora, **form.arguments) for request in requests
@@ -419,7 +419,7 @@ class AsyncGraphRAG:
             for request, client in clients.items():
                 if isinstance(answers[request], nodes.LateError):
                     self._forget(client)
-                # What sent this client there is older than what is known there.
+                # The address that led this client there is older than what that node knows.
                 elif (
                     isinstance(answers[request], psycopg.errors.UndefinedObject)
                     and request.place
@@ -490,7 +490,9 @@ class AsyncGraphRAG:
         return await self._read(statement)
 
     async def communities(self, level: int | None = None) -> Results[Community]:
-        """Return communities with their reports, the coarsest and largest first; empty for who sees a part of the corpus."""
+        """Return communities with their reports, the coarsest and largest first; empty if the caller sees a part of the
+        corpus.
+        """
         return await self._read(sql_statements.communities(self.corpus, level))
 
     async def refresh_communities(self) -> dict[str, Any]:
@@ -783,7 +785,7 @@ class AsyncGraphRAG:
         return await self._run(value(function, int, corpus=self.corpus, **arguments))
 
     async def undo_curation(self, number: int) -> None:
-        """Undo a curation by its number, in any order; the graph is what it would be without it."""
+        """Undo a curation by its number, in any order; the graph becomes what it would be without it."""
         await self._run(nothing("undo_curation", id=number))
 
     async def curations(self) -> Results[Curation]:
@@ -810,18 +812,18 @@ class AsyncGraphRAG:
         return await self._run(sql_statements.progress(self.corpus))
 
     async def health(self) -> Results[HealthIssue]:
-        """Return what needs somebody, worst first; empty: nothing does. Of the whole database."""
+        """Return problems that need attention, worst first; empty if there are none. For the whole database."""
         return await self._run(sql_statements.health())
 
     async def metrics(self) -> Results[Metric]:
-        """Return the numbers for a monitor: ``graphrag.metrics``. Of the whole database."""
+        """Return the numbers for monitoring: ``graphrag.metrics``. For the whole database."""
         return await self._run(sql_statements.metrics())
 
     async def wait_indexed(self, keys: Iterable[str] | None = None, timeout: float = 60.0) -> WaitResult:
-        """Wait until documents of the corpus, by their ``source_key``, or all of it, are indexed: ``graphrag.wait_indexed``.
+        """Wait until documents, by ``source_key``, or the whole corpus are indexed: ``graphrag.wait_indexed``.
 
-        One statement, which the server answers when they are, or after `timeout` seconds, with those that are pending.
-        Needs no more rights than a search, and a connection in autocommit mode to see what was inserted before.
+        One statement, which the server answers when they are indexed, or after `timeout` seconds with the number still
+        pending. It needs the rights of a search, and a connection in autocommit mode to see earlier inserts.
         """
         return await self._run(sql_statements.wait_indexed(self.corpus, keys, timeout))
 
@@ -830,7 +832,7 @@ class AsyncGraphRAG:
         return await self._run(sql_statements.failed_jobs(self.corpus))
 
     async def retry_failed(self) -> int:
-        """Queue dead letters again and end the back-off of what waits; returns how many jobs."""
+        """Queue dead letters again and end the back-off of waiting jobs; returns how many jobs."""
         count: int = await self._run(in_sql("retry_failed", corpus=self.corpus))
         return count
 
@@ -851,7 +853,7 @@ class AsyncGraphRAG:
         else:
             async with self._source.connection() as connection:
                 autocommit = connection.autocommit
-                # In a transaction the server says what is wrong.
+                # Within a transaction the server's own error explains it.
                 if connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
                     await connection.set_autocommit(True)
                 try:
@@ -925,7 +927,7 @@ async def connect(url: str) -> Connection:
 
 
 async def connect_to(url: str, corpus: str) -> tuple[Connection, str | None]:
-    """Connect to a database, or to the node that it says has a corpus; return the URL of such a node too."""
+    """Connect to a database, or to the node that it names for a corpus; return the node's URL too."""
     connection, node_url = await connect(url), None
     for _ in range(nodes.MAX_STEPS):
         try:
@@ -941,7 +943,7 @@ async def connect_to(url: str, corpus: str) -> tuple[Connection, str | None]:
 
 
 async def url_of_node(connection: Connection, corpus: str) -> str | None:
-    """Return how whoever has just connected connects to the node that is said to have a corpus; None: no other is."""
+    """Return how to connect from a new connection to the node that holds a corpus; None if no other node does."""
     await is_beside_async(connection)
     place = None
     if catalogue_of(connection).had_nodes:
@@ -970,7 +972,7 @@ class _Replica:
         self.client = client
         self._next_look = 0.0
         self._lag = float("inf")
-        # When what it shows was what the primary had: while it receives nothing, it is behind by the time since then at most.
+        # When its contents equalled the primary's: while it receives nothing, it is behind by the time since then at most.
         self._current_at = float("-inf")
 
     async def may_answer(self, max_lag: float) -> bool:

@@ -1,4 +1,4 @@
-"""How the client and the CLI connect, and whether a connection that waits for its next call was ended by the server."""
+"""Settings of the client's and the command's connections, and a check whether an idle connection was lost."""
 
 import inspect
 import json
@@ -54,7 +54,7 @@ def settings_of(url: str) -> dict[str, Any]:
 
 
 def check_source(source: Any, connection_class: type[Any]) -> None:
-    """Refuse what is no URL, connection of that class of psycopg 3 or pool of such.
+    """Refuse a source that is not a URL, a psycopg 3 connection of that class or a pool of such connections.
 
     Raises GraphRAGError: 0A000 for a connection or pool of another library or of the other client; 22023 for anything else.
     """
@@ -104,7 +104,9 @@ class MomentLoader(TimestamptzLoader):
 
 
 class JsonParameterDumper(JsonbDumper):
-    """Writes JSON as the application does (psycopg's set_json_dumps); what is none is refused when a statement is sent: 22023."""
+    """Writes JSON as the application does (psycopg's set_json_dumps). A value that is not JSON is refused when a statement
+    is sent: 22023.
+    """
 
     def __init__(self, cls: type, context: AdaptContext | None = None) -> None:
         super().__init__(cls, context)

@@ -1,4 +1,4 @@
-"""How results look in a notebook: tables of HTML, and pandas where it is asked for."""
+"""Display of results in a notebook: HTML tables, and pandas on request."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -70,14 +70,14 @@ class ProgressBar:
     """Shows how many documents are indexed: a bar in a notebook, else a line on standard error."""
 
     def __init__(self) -> None:
-        # Nobody has a notebook who has not imported IPython.
+        # Without IPython imported, there is no notebook.
         shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
         self._is_notebook = shell is not None and hasattr(shell, "kernel")
         self._handle: Any = None
         self._line = ""
 
     def show(self, done: int, total: int) -> None:
-        """Show that `done` of `total` documents are indexed, in place of what was shown before."""
+        """Show that `done` of `total` documents are indexed, in place of the bar before."""
         line = f"{done:,} of {total:,} documents are indexed"
         if line == self._line:
             return

@@ -1,4 +1,4 @@
-"""The graph of a corpus, as the caller may see it, node by node and edge by edge."""
+"""The nodes and edges of a corpus that the caller may see, one by one."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field

@@ -1,6 +1,7 @@
-"""Which host serves a connection: the server, where the database has the extension, or this process beside it.
+"""Which host serves a connection: the server, if its database has the extension, else this process beside it.
 
-The only door from what speaks SQL to what runs the package (`process`). It opens for a database with the plain schema alone.
+Programs that speak SQL reach `process` through this module alone. It starts `process` only for a database with the
+plain schema.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ SELECT coalesce(pg_catalog.bool_or(c.relname OPERATOR(pg_catalog.=) '_installed'
    AND c.relname OPERATOR(pg_catalog.=) ANY ('{_installed,nodes}'::pg_catalog.name[])
 """
 _VERSION = "SELECT e.extversion FROM pg_catalog.pg_extension e WHERE e.extname OPERATOR(pg_catalog.=) 'pg_graphrag'"
-# What a database answers that lacks what is asked for.
+# Errors of a database that lacks the requested object.
 LACKS = (
     *(psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn),
     psycopg.errors.InvalidSchemaName,
@@ -75,7 +76,7 @@ def is_installed(connection: psycopg.Connection[Any]) -> bool:
 
 
 def is_pooled(connection: psycopg.Connection[Any]) -> bool:
-    """Whether a pooler stands before the server, so that what is set in a session may be another's."""
+    """Whether a pooler stands before the server, so that settings of a session may reach other clients."""
     cursor = connection.cursor(row_factory=psycopg.rows.tuple_row)
     row = cursor.execute("SELECT pg_catalog.pg_backend_pid()", prepare=False).fetchone()
     return row is None or row[0] != connection.info.backend_pid
@@ -98,7 +99,7 @@ async def is_beside_async(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 
 def catalogue_of(connection: Any) -> Catalogue:
-    """Return what is known of a connection's catalogue of nodes, once it was asked for its host."""
+    """Return what is known of the node catalogue behind a connection, once its host was determined."""
     return _catalogues.get(connection, Catalogue(is_readable=False, had_nodes=False))
 
 
@@ -176,7 +177,7 @@ async def rows_beside_async(connection: psycopg.AsyncConnection[Any], statement:
 
 
 def stream_beside(connection: psycopg.Connection[Any], statement: Statement[Any]) -> Iterator[Row]:
-    """Yield the rows of a statement that this process serves, as they are made."""
+    """Yield the rows of a statement that this process serves, as they are produced."""
     assert statement.function is not None
     yield from process(connection).stream(statement.function, statement.parameters)
 
@@ -260,7 +261,7 @@ def install(connection: psycopg.Connection[Any]) -> str | None:
 
 
 def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> int:
-    """Copy what one database holds into another, whichever hosts they have: `process.copying.copy`."""
+    """Copy one database into another, on whichever hosts: `process.copying.copy`."""
     from pg_graphrag.beside.process import copying
 
     return copying.copy(source, target)

@@ -1,7 +1,8 @@
-"""Nodes: which database has a corpus, how a client of one connects to another, and several asked side by side.
+"""Nodes: which database holds a corpus, how a client gets from one to another, and questions to several at once.
 
-What the catalogue says is data of who owns the database. It says where a node is; who connects and how is the client's own. So
-no password goes to another host or port than it was for: there libpq's password file alone is asked, which has it by host.
+The owner of a database writes its catalogue. The catalogue says where a node is. The client alone decides as which role
+and how it connects. It sends a password only to the host and port that the password was given for; for others it leaves
+passwords to libpq's password file, which is keyed by host.
 """
 
 import asyncio
@@ -27,10 +28,10 @@ from pg_graphrag.ground.merged_order import row_order
 T = TypeVar("T")
 # Nodes that a client is sent to, one by the other, before it believes the last: the catalogues contradict each other.
 MAX_STEPS = 3
-# Of the URL of a node: where it is, and which of several hosts is meant.
+# Parameters of a node's URL: where it is, and which of several hosts is meant.
 _PLACES = frozenset(("host", "port", "dbname", "target_session_attrs", "load_balance_hosts"))
-# Of the client's own parameters, what is meant for one host, or proves there who the client is; and what takes its place: empty,
-# not absent, where a variable of the environment would come in.
+# Parameters of the client's URL that belong to one host, or prove to it who the client is. They are replaced by empty
+# values, because a variable of the environment would replace absent ones.
 _OF_ONE_HOST = ("password", "hostaddr", "gssdelegation", "scram_", "oauth_")
 _OF_NO_HOST = {"password": "", "hostaddr": "", "gssdelegation": "0"}
 _PORT = "5432"
@@ -46,7 +47,7 @@ class Place(NamedTuple):
 
 
 class Whereabouts(NamedTuple):
-    """Whether a database has a corpus, and which other one is said to have it."""
+    """Whether a database holds a corpus, and which other database its catalogue names."""
 
     is_here: bool
     place: Place | None
@@ -109,12 +110,12 @@ def elsewhere(corpora: Sequence[str]) -> Statement[dict[Place, list[str]]]:
 
 
 def url_at(info: psycopg.ConnectionInfo, place: Place) -> str:
-    """Return how a client that has a connection connects to a node: as the same role, by the same network's rules.
+    """Return how a client with a connection connects to a node: as the same role, by the same network settings.
 
-    The password is that of the connection where host and port are the same, else what libpq's password file has for the host;
-    never that of ``PGPASSWORD``, which is of no host.
+    The password is the connection's if host and port are the same, else the one in libpq's password file for the host. It
+    is never ``PGPASSWORD``, which belongs to no host.
 
-    Raises GraphRAGError: 22023 where the catalogue says more than where the node is.
+    Raises GraphRAGError: 22023 if the catalogue says more than where the node is.
     """
     try:
         address = {name: str(value) for name, value in conninfo_to_dict(place.url).items() if value is not None}
@@ -144,14 +145,14 @@ def _addresses(parameters: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def is_same(info: psycopg.ConnectionInfo, url: str) -> bool:
-    """Whether a URL that `url_at` made is of the database of a connection."""
+    """Whether a URL that `url_at` made leads to the database of a connection."""
     parameters = {name: str(value) for name, value in conninfo_to_dict(url).items()}
     same_host = set(_addresses(parameters)) == {(info.host.lower(), str(info.port))}
     return same_host and parameters["dbname"] == info.dbname
 
 
 def from_here(info: psycopg.ConnectionInfo, names_at: dict[Place, list[str]]) -> dict[Place, list[str]]:
-    """Return the places of `elsewhere`, with urls by which a client that has a connection gets there; without its database."""
+    """Return the places of `elsewhere`, with urls for a client with a connection; without the connection's own database."""
     places = {place._replace(url=url_at(info, place)): names for place, names in names_at.items()}
     return {place: names for place, names in places.items() if not is_same(info, place.url)}
 
@@ -181,7 +182,7 @@ class LateError(GraphRAGError):
 
 
 class Client(Protocol):
-    """Who asks: the connection can be told to end what it does. Another call may have its turn with it."""
+    """A client whose call can be cancelled through its connection. The connection may then serve another call."""
 
     _own_connection: Any
     _turn: Any
@@ -196,7 +197,9 @@ _ending: set[asyncio.Future[Any]] = set()
 async def side_by_side_async(
     clients: Mapping[Request, Client], calls: Mapping[Request, Callable[[], Awaitable[T]]], seconds: float
 ) -> dict[Request, T | Exception]:
-    """Return what each call returns, or why it failed: LateError after so many seconds. What is late is ended behind the back."""
+    """Return the result of each call, or its error: LateError after so many seconds. Late calls are ended in the
+    background.
+    """
     tasks = {request: asyncio.ensure_future(call()) for request, call in calls.items()}
     try:
         await asyncio.wait(tasks.values(), timeout=seconds)
@@ -272,9 +275,9 @@ _OF_NODES = (psycopg.Error, GraphRAGError)
 
 @dataclass(frozen=True)
 class Form:
-    """What is asked of each database, and which of all rows are wanted then.
+    """The question to each database, and which rows of the merged answer are wanted.
 
-    `count`: how many, `offset` of which are left out; `minimum`: the relevance that the others have at least.
+    `count`: how many rows, of which `offset` are left out; `minimum`: the least relevance.
     """
 
     arguments: dict[str, Any]
@@ -293,7 +296,7 @@ class Form:
             top_k += offset
         else:
             offset = 0
-        # Of each row it says how relevant it is.
+        # Then each row says how relevant it is.
         if isinstance(minimum, int | float) and not isinstance(minimum, bool) and 0 <= minimum <= 1:
             options["min_relevance"] = 0
         else:
@@ -312,7 +315,7 @@ class Form:
         faults: list[Exception] = []
         for (place, corpora), answer in answers.items():
             if isinstance(answer, Exception):
-                # Of all that the caller may read there may be nothing at a node.
+                # A node may hold none of the corpora that the caller may read.
                 has_nothing = isinstance(answer, _OF_NAMES) and set(corpora) == {ALL}
                 if not has_nothing and (isinstance(answer, _OF_NAMES) or not isinstance(answer, _OF_NODES)):
                     raise answer

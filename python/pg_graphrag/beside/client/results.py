@@ -1,4 +1,4 @@
-"""What the client returns: one dataclass per result shape of the SQL interface, fields named as its columns."""
+"""What the client returns: a dataclass for each result of the SQL interface, with the columns as fields."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from pg_graphrag.beside.client.display import table
 
 @dataclass(frozen=True, slots=True)
 class InsertSummary:
-    """What an insert did: documents new, replaced by other content, title or metadata, and left as they were."""
+    """Counts of an insert: new documents, documents with changed content, title or metadata, and unchanged ones."""
 
     inserted: int
     updated: int
@@ -78,12 +78,12 @@ class RelationshipResult:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A document that an answer cites as ``[number]``, and the chunk of it that is nearest to what is said there.
+    """A document that an answer cites as ``[number]``, and its chunk that is nearest to the citing sentence.
 
-    With the option "sql" it may be rows of a statement, which is the `title` then: without document, key and chunk.
-    `section` is the path of headings and `pages` ("12", "12–13") the pages of what is cited; None where there are none.
-    `picture` is the number of the picture whose words are cited, or that shows the page they stand on.
-    Of a row of an attached table, `table` is its name with the schema, and `key` its key there.
+    With the option "sql" it may be rows of a statement: then `title` is the statement, and document, key and chunk are
+    None. `section` is the path of headings and `pages` ("12", "12–13") the pages of the cited text; None if there are none.
+    `picture` is the number of the picture whose text is cited, or that shows its page. For a row of an attached table,
+    `table` is its name with the schema, and `key` the row's key.
     """
 
     number: int
@@ -145,7 +145,7 @@ class Community:
 
 @dataclass(frozen=True, slots=True)
 class Curation:
-    """One row of ``graphrag.curations``: what somebody changed in the graph; undone ones say by whom and when."""
+    """One row of ``graphrag.curations``: a change of the graph, who made it and when, and who undid it."""
 
     id: int
     kind: str
@@ -195,7 +195,7 @@ class HealthIssue:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One row of ``graphrag.metrics``: a number of this moment, and what it is of."""
+    """One row of ``graphrag.metrics``: a current number with its labels."""
 
     name: str
     labels: dict[str, str]
@@ -289,10 +289,10 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class CorpusComparison:
-    """One row of ``graphrag.compare_corpora``: a metric of a mode at depth `k`, of a corpus and of another.
+    """One row of ``graphrag.compare_corpora``: a metric of a mode at depth `k`, for two corpora.
 
-    `low`, `high`: the 95 % interval of `difference` (other − value). `changed`: the questions with another score, the greatest
-    change first. `costs`: {"corpus", "other"}: what is indexed and what models were asked for.
+    `low`, `high`: the 95 % interval of `difference` (other − value). `changed`: the questions with another score, the
+    greatest change first. `costs`: {"corpus", "other"}: sizes of the index, and requests to models.
     """
 
     mode: str

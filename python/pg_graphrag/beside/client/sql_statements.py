@@ -1,4 +1,4 @@
-"""The SQL of the client: every function returns a `Statement`, which runs in the database or beside it."""
+"""The SQL of the client. Each function returns a `Statement`, which the server or the process beside it runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -65,7 +65,7 @@ def _parameter(type_: str, value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as json has it, which knows dictionaries and lists alone."""
+    """Return a value made of dictionaries and lists, the only containers that json knows."""
     if isinstance(value, Mapping):
         return dict(value)
     return [_plain(item) for item in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
@@ -82,9 +82,9 @@ def _call(
 
 
 def any_call(corpus: str, function: str, arguments: Mapping[str, Any]) -> Statement[Any]:
-    """The call of any function of the schema whose body is Python, with arguments by name, for either host.
+    """The call of any function of the schema whose body is Python, with arguments by name, on either host.
 
-    Raises GraphRAGError: 42883 when there is none that takes these arguments.
+    Raises GraphRAGError: 42883 if no function takes these arguments.
     """
     try:
         routine = find(function, arguments)
@@ -111,7 +111,7 @@ def any_call(corpus: str, function: str, arguments: Mapping[str, Any]) -> Statem
 
 
 def value(function: str, kind: type[T], **arguments: Any) -> Statement[T]:
-    """The value that a function returns, which is of that kind."""
+    """The value of a function, of type `kind`."""
     return _call(function, arguments, _first)
 
 
@@ -121,7 +121,7 @@ def values(function: str, **arguments: Any) -> Statement[list[Any]]:
 
 
 def nothing(function: str, **arguments: Any) -> Statement[None]:
-    """The call of a function for what it does."""
+    """The call of a function for its effect."""
     return _call(function, arguments, _nothing)
 
 
@@ -133,7 +133,7 @@ def results(function: str, cls: Callable[..., T], **arguments: Any) -> Statement
 def search(
     corpus: str, corpora: Sequence[str] | None, seconds: float | None, **arguments: Any
 ) -> Statement[Results[SearchResult]]:
-    """Chunks of one corpus, or of several, each of which may take so many seconds.
+    """Chunks of one corpus, or of several with a time limit in seconds for each.
 
     Raises GraphRAGError: 22023 for seconds without `corpora`.
     """
@@ -156,14 +156,14 @@ def names_of(corpora: Iterable[str] | None) -> list[str] | None:
 
 
 def by_corpus(corpora: Iterable[str], hits: Any) -> dict[str, list[SearchResult]]:
-    """Return {corpus: what was found in it}, of those that were named or have something, and answered."""
+    """Return {corpus: its hits} for each corpus that answered, if it was named or has a hit."""
     unanswered = hits[0].explain.get("unanswered", {}) if hits else {}
     names = sorted({*corpora, *(hit.corpus for hit in hits)} - {ALL, *unanswered})
     return {name: [hit for hit in hits if hit.corpus == name] for name in names}
 
 
 def in_sql(function: str, **arguments: Any) -> Statement[Any]:
-    """The value of a function that is SQL alone: the database has it on either host."""
+    """The value of a function that is SQL alone, which the database has on either host."""
     named_values = ", ".join(f"{name} => %({name})s" for name in arguments)
     return Statement(f"SELECT graphrag.{function}({named_values})", arguments, _first)
 
@@ -244,9 +244,9 @@ _SAME_PICTURE = """
 
 
 def lock_document(corpus: str, source_key: str) -> Statement[int]:
-    """The number of a document, which is locked before its pictures are.
+    """The number of a document, which is locked before its pictures are locked.
 
-    Raises GraphRAGError: 02000 where there is no such document, when the result is read.
+    Raises GraphRAGError: 02000 for an unknown document, when the result is read.
     """
 
     def number(rows: list[Row]) -> int:
@@ -267,9 +267,9 @@ def lock_document(corpus: str, source_key: str) -> Statement[int]:
 
 
 def keep_pictures(document: int, pictures: Sequence[Mapping[str, Any]]) -> Statement[list[int]]:
-    """Delete the pictures of a document but those that are given; which of these there are not, by their places.
+    """Delete the pictures of a document that are not given; return the places of given pictures that are new.
 
-    Raises GraphRAGError: 22023 for an unknown field, or content that is no bytes.
+    Raises GraphRAGError: 22023 for an unknown field, or content that is not bytes.
     """
     for picture in pictures:
         if unknown := sorted(set(picture) - {"content", *_PICTURE_COLUMNS}):
@@ -409,7 +409,7 @@ def question_arguments(
     response_type: str = "multiple paragraphs",
     **options: Any,
 ) -> dict[str, Any]:
-    """The arguments of ``ask``, ``ask_stream`` and ``estimate_ask``; what is none of their own is a search option."""
+    """The arguments of ``ask``, ``ask_stream`` and ``estimate_ask``; any other argument is a search option."""
     return {
         "question": question,
         "corpus": corpus,
@@ -461,7 +461,7 @@ def log_query(corpus: str, kind: str, mode: str, question: str, seconds: float, 
 
 
 def graph(corpus: str) -> "Statement[networkx.Graph[str]]":
-    """The whole graph, as networkx has it."""
+    """The whole graph for networkx."""
     return Statement(GRAPH, {"corpus": corpus}, lambda rows: to_networkx(items(corpus, rows)))
 
 
@@ -488,7 +488,7 @@ def metrics() -> Statement[Results[Metric]]:
 
 
 def replica_lag() -> Statement[float]:
-    """Seconds by which a server is behind its primary, as far as it knows; 0 for a primary, infinity for who receives nothing."""
+    """Seconds by which a server is behind its primary; 0 for a primary, infinity if it receives nothing."""
     return Statement(
         """
         SELECT CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN 0
@@ -516,7 +516,7 @@ def wait_indexed(corpus: str, keys: Iterable[str] | None, timeout: float) -> Sta
 
 
 def progress(corpus: str) -> Statement[Progress]:
-    """How far the indexing of a corpus is; 42704 where there is none of that name."""
+    """How far the indexing of a corpus is; 42704 for an unknown corpus."""
 
     def the_one(rows: list[Row]) -> Progress:
         if not rows:

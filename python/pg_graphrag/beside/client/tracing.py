@@ -1,8 +1,8 @@
-"""OpenTelemetry spans of searches, contexts and answers, by the GenAI conventions, of what the database says where time went.
+"""OpenTelemetry spans of searches, contexts and answers, after the GenAI conventions, from the profile of the database.
 
-Nothing is imported or asked for in a program that has set no provider of spans. Spans are made when a call has ended: its steps
-as the profile sums them up, end to end; requests to models when they were. Texts are in them only where
-OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is true.
+A program that has set no provider of spans imports and asks for nothing more. Spans are made after a call. Its steps
+stand end to end, because the profile has only their sums; requests to models stand at the times when they ran. Spans
+hold texts only if OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is true.
 """
 
 import json
@@ -48,7 +48,7 @@ def captures_content() -> bool:
 
 
 class Call:
-    """A call that becomes a span. `profile`: what it gives the database as options besides."""
+    """A call that becomes a span. `profile`: options that the database gets besides."""
 
     def __init__(self, own: "Tracer | None", function: str, corpus: str, mode: str, text: str) -> None:
         self._tracer, self._text = own, text
@@ -61,7 +61,7 @@ class Call:
             "gen_ai.operation.name": operation,
             "gen_ai.data_source.id": corpus,
             "pg_graphrag.function": function,
-            # What is none may be any text.
+            # An invalid mode may be any text.
             "pg_graphrag.mode": mode if mode in MODES else "unknown",
         } | ({"gen_ai.workflow.name": "ask"} if is_answer else {})
         self._parts: Mapping[str, Any] = {}
@@ -97,7 +97,7 @@ class Call:
         self._parts = {name: notes.pop(name) for name in ("profile_time", "requests") if name in notes} or self._parts
 
     def end(self, error: BaseException | None) -> None:
-        """Make the spans. Of an error its SQLSTATE: its words may be what was asked."""
+        """Make the spans. An error is recorded by SQLSTATE alone, because its message may quote the question."""
         if self._tracer is None:
             return
         from opentelemetry.trace import SpanKind, Status, StatusCode
@@ -152,12 +152,12 @@ class Call:
 
 @contextmanager
 def call(function: str, corpus: str, mode: str, text: str, options: Mapping[str, Any]) -> Iterator[Call]:
-    """Enclose a call of search, context or ask; nothing comes of it where its caller has a profile of his own."""
+    """Enclose a call of search, context or ask; no span is made if the caller asked for a profile himself."""
     traced = Call(None if "profile_time" in options else tracer(), function, corpus, mode, text)
     try:
         yield traced
     except BaseException as error:
-        # Who closes a stream has had enough of it.
+        # Closing a stream early is no error.
         traced.end(None if isinstance(error, GeneratorExit) else error)
         raise
     else:

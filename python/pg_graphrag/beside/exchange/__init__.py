@@ -1,1 +1,1 @@
-"""Graphs in and out: networkx, GraphML, GEXF. Runs in the client."""
+"""Import and export of graphs: networkx, GraphML, GEXF. Runs in the client."""

@@ -1,4 +1,4 @@
-"""Documents with what another system made of them, on their way to ``graphrag.import_documents``."""
+"""Documents of another system, with its chunks and graph, in the form that ``graphrag.import_documents`` takes."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 # One statement's worth. An argument of the extension's holds 8,388,608 characters.
 _MAX_ENTRIES = 200
 _MAX_CHARACTERS = 2_000_000
-# Of numbers in texts, which are short.
+# Of short texts of numbers.
 _MAX_NUMBERS = 100_000
 # Lines that a system may have put before a chunk: title and metadata.
 _MAX_HEAD = 20
@@ -74,7 +74,7 @@ def _places(content: str, texts: Iterable[str]) -> list[tuple[int, int, str]] | 
 
 
 def _bodies(text: str) -> Iterator[str]:
-    """Yield a chunk's text, and what is left of it without its first lines."""
+    """Yield a chunk's text, then the text without its first lines."""
     yield text
     for _ in range(_MAX_HEAD):
         _, line_end, text = text.partition("\n")
@@ -118,11 +118,11 @@ class Imported:
 
 
 def send(connection: psycopg.Connection[Any], corpus: str, documents: Iterable[Mapping[str, Any]]) -> Imported:
-    """Import documents. A corpus that there is not yet is made, without an extractor of its own.
+    """Import documents. A missing corpus is made, without an extractor of its own.
 
-    It makes several calls: have them be one transaction (`client.hosts.transaction`).
+    It makes several calls: make them one transaction (`client.hosts.transaction`).
 
-    Raises GraphRAGError: 55000 where the corpus' searches would not look at what is imported.
+    Raises GraphRAGError: 55000 if searches of the corpus would ignore the import.
     """
     rag = GraphRAG(connection, corpus)
     total = Imported()
@@ -173,7 +173,7 @@ def _number(value: Any) -> Any:
 
 
 def parts(entries: Iterable[Any], most: int = _MAX_ENTRIES) -> Iterator[str]:
-    """Yield JSON arrays of the entries, at most so many, each one statement's worth."""
+    """Yield JSON arrays of entries, each small enough for one statement."""
     batch: list[str] = []
     size = 0
     for entry in map(_dumps, entries):

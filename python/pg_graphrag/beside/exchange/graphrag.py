@@ -1,4 +1,4 @@
-"""GraphRAG's parquet output, read (microsoft/graphrag, ``graphrag/data_model/schemas.py``, versions 1 to 3)."""
+"""Reads GraphRAG's parquet output (microsoft/graphrag, ``graphrag/data_model/schemas.py``, versions 1 to 3)."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Communities:
-    """Communities, what numbers in their reports stand for, and what of them could not be used."""
+    """Communities, what the numbers in their reports mean, and which parts could not be used."""
 
     communities: list[Row] = field(default_factory=list)
     cited: dict[str, Row] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Output:
                 unit.entities.append(entity)
 
     def _add_relationships(self, units: Mapping[str, Unit]) -> None:
-        """What GraphRAG has as two relationships, one for each direction, is one here."""
+        """Merge GraphRAG's two relationships, one for each direction, into one."""
         by_pair: dict[tuple[int, frozenset[str]], Row] = {}
         for row in self.table("relationships"):
             row_units = list(_units_of(row, units))

@@ -1,7 +1,7 @@
-"""GraphRAG's parquet output, written from a corpus (microsoft/graphrag 3, ``graphrag/data_model/schemas.py``).
+"""Writes a corpus as GraphRAG's parquet output (microsoft/graphrag 3, ``graphrag/data_model/schemas.py``).
 
-Numbers (`human_readable_id`) are those of our rows. Ids of chunks are GraphRAG's hashes of their text, those of documents
-their source keys; ids of the rest are made of names and stay the same from one export to the next.
+`human_readable_id` is the number of our row. The id of a chunk is GraphRAG's hash of its text, that of a document its
+source key. All other ids are made of names, so they stay the same from one export to the next.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ SELECT d.source_key, d.id, coalesce(d.title, d.source_key), d.content,
  WHERE d.corpus = %(corpus)s AND d.retracted_at IS NULL
  ORDER BY d.id
 """
-# What is read first: other statements give numbers alone. Joined in them, these would be looked through for each chunk.
+# Read first, because the other statements return numbers alone. Joined there, these keys would be scanned for each chunk.
 _KEYS = """
 SELECT e.id, e.key, e.type = 'UNKNOWN'
   FROM graphrag.entities e JOIN graphrag.corpora c ON c.id = e.corpus_id WHERE c.name = %(corpus)s
@@ -66,8 +66,8 @@ SELECT o.id, pg_catalog.array_agg(r.id)
    AND EXISTS (SELECT FROM graphrag.community_members h WHERE h.community_id = o.id AND h.entity_id = r.high_id OFFSET 0)
  GROUP BY o.id
 """
-# {head}: the lines that the system a chunk was imported from had put before it. Words of pictures are left out: the text of a
-# document, in which its units are looked for, has none.
+# {head}: lines that the importing system had put before a chunk. Texts of pictures are left out: the document's text,
+# in which text units are looked up, does not have them.
 _TEXT_UNITS = """
 SELECT c.id, {head} || c.content, c.token_count, d.source_key,
        ARRAY(SELECT m.entity_id FROM graphrag.entity_mentions m
@@ -82,7 +82,7 @@ SELECT c.id, {head} || c.content, c.token_count, d.source_key,
  WHERE d.corpus = %(corpus)s AND c.picture_id IS NULL
  ORDER BY d.id, c.ordinal
 """
-# A mention that only a relationship made is none of the entity's own, unless there are no others.
+# Mentions made only for a relationship do not describe the entity, unless there are no others.
 _LISTED = "(m.type <> 'UNKNOWN' OR m.description <> '' OR m.description IS NULL)"
 _ENTITIES = """
 WITH given AS (
@@ -99,7 +99,7 @@ SELECT n.key, n.entity_id, n.name, n.type, n.description, n.degree, n.origin, a.
  WHERE n.corpus = %(corpus)s
  ORDER BY n.entity_id
 """
-# A pair has one relationship: what is stated of a name of a row may be two.
+# A pair has one relationship; statements about a row's name may make two.
 _RELATIONSHIPS = """
 SELECT x.ids, x.source_id, x.target_id, x.description, x.weight, x.keywords, x.origin
   FROM (SELECT pg_catalog.array_agg(e.relationship_id ORDER BY e.weight DESC, e.relationship_id) AS ids,

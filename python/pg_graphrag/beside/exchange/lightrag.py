@@ -1,4 +1,4 @@
-"""A LightRAG working directory, read: its default stores, GraphML and JSON (HKUDS/LightRAG 1.x)."""
+"""Reads a LightRAG working directory: its default stores, GraphML and JSON (HKUDS/LightRAG 1.x)."""
 
 import json
 from collections import defaultdict
@@ -66,9 +66,10 @@ class WorkingDirectory:
 
 
 def _add(kind: str, row: dict[str, str], units: dict[str, Unit]) -> None:
-    """Add an entity or relationship to the chunks it is from.
+    """Add an entity or relationship to its chunks.
 
-    A description of as many parts as there are chunks is one part for each; else (summarised, or shortened) each has all of it.
+    If a description has as many parts as there are chunks, each chunk gets one part. Otherwise (it was summarised, or
+    shortened) each gets the whole.
     """
     row_units = [
         units[number] for number in dict.fromkeys(row.get("source_id", "").split(_SEPARATOR)) if number in units

@@ -1,6 +1,6 @@
-"""A drawing of the graph by community, for people: SVG, PNG or PDF through matplotlib, or one HTML file.
+"""Draws the graph by community: SVG, PNG or PDF by matplotlib, or one HTML file.
 
-The latter can be moved, searched and read without a network.
+The HTML file can be panned, searched and read without a network.
 """
 
 import json
@@ -33,7 +33,7 @@ MAX_NAME = 28
 LEGEND_WIDTH = 34
 LEGEND_LINES = 3
 _SIZE = (14.0, 10.0)
-# Graphs of so many entities show their ties, and fill the page; others their communities.
+# Graphs with at most so many entities fill the page and show single relationships; larger ones show communities.
 FEW = 60
 # Wider than the one that matplotlib brings, where they are installed: names of all scripts.
 _FONTS = (

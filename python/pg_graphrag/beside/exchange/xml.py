@@ -1,4 +1,4 @@
-"""GraphML and GEXF, written node by node."""
+"""Writes GraphML and GEXF, node by node."""
 
 import json
 import re
@@ -67,7 +67,7 @@ def _with_levels(items: Iterable[Item]) -> tuple[_Columns, Iterator[Node | Edge]
 
 
 class _Writer(XMLGenerator):
-    """Elements with what they hold, characters that XML refuses shown as U+FFFD."""
+    """Writes elements with their contents; characters that XML refuses become U+FFFD."""
 
     def __init__(self, file: TextIOBase):
         super().__init__(file, "utf-8", short_empty_elements=True)
@@ -166,7 +166,7 @@ def _values(item: Node | Edge) -> Iterator[tuple[str, str]]:
 
 
 def _text(value: Any) -> str:
-    """Return a value as both formats have it; a list or an object within it as JSON."""
+    """Return a value as text for both formats; a list or an object within it as JSON."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list) and all(isinstance(item, str) for item in value):

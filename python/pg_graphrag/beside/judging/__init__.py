@@ -1,1 +1,1 @@
-"""Making questions, judging answers and drawing charts, for the command: nothing of it runs in the server."""
+"""Question making, judging of answers, and charts, for the command line. Nothing of it runs in the server."""

@@ -1,6 +1,6 @@
-"""A model at any OpenAI-compatible endpoint, asked many things at once, from the client's side (extra ``evaluation``).
+"""Asks a model at an OpenAI-compatible endpoint many things at once, from the client's side (extra ``evaluation``).
 
-The server's own gateway (`pg_graphrag.llm.endpoints`) is for what runs in the database; a judge is no part of it.
+The database's own gateway (`pg_graphrag.llm.endpoints`) is not used: a judge is no part of the database.
 """
 
 import asyncio

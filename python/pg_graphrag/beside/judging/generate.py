@@ -1,8 +1,8 @@
-"""Questions about a corpus, made by a model.
+"""Makes questions about a corpus by a model.
 
-`activities`: users, their tasks, and questions that need the whole corpus (GraphRAG, arXiv 2404.16130, and LightRAG, arXiv
-2410.05779: 5 × 5 × 5). `local_questions` and `global_questions`: the two classes of BenchmarkQED's AutoQ, of which the
-local ones come with their evidence, so that ``graphrag.evaluate`` can use them.
+`activities`: users, their tasks, and questions that need the whole corpus (GraphRAG, arXiv 2404.16130, and LightRAG,
+arXiv 2410.05779: 5 × 5 × 5). `local_questions` and `global_questions`: the two classes of BenchmarkQED's AutoQ. Local
+questions come with their evidence, so that ``graphrag.evaluate`` can use them.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ _AT_A_TIME = 5
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A document, or the beginning of it."""
+    """A document, or its beginning."""
 
     source_key: str
     title: str | None
@@ -91,7 +91,7 @@ def global_questions(
 
 
 def number_questions(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the questions with ids such as local-007; of those that say the same, the first."""
+    """Return the questions with ids such as local-007; equal questions are kept once."""
     first_by_text = {" ".join(question["question"].casefold().split()): question for question in reversed(questions)}
     counts: dict[str, int] = {}
     numbered_questions = []

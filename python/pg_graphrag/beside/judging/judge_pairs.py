@@ -1,4 +1,4 @@
-"""A model as judge of pairs of answers: both orders, repeated trials, and an A/A run first.
+"""A model judges pairs of answers: in both orders, in repeated trials, after an A/A run.
 
 Source: GraphRAG (arXiv 2404.16130) and LightRAG (arXiv 2410.05779) for comprehensiveness, diversity, empowerment and
 directness; BenchmarkQED for relevance.

@@ -1,4 +1,4 @@
-"""Statistics of verdicts: win rates with counts and intervals, their significance, and the bias of the judge."""
+"""Statistics of verdicts: win rates with counts and intervals, their significance, and the judge's bias."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -30,9 +30,9 @@ class Comparison:
     """A system against the baseline by one criterion.
 
     `wins`, `ties`, `losses` count verdicts, of both orders and all trials. `win_rate` is the mean over questions of the
-    system's share (a tie is half a win), `low` and `high` its 95 % bootstrap interval; `p` is that of Wilcoxon's
-    signed-rank test on the questions' shares, as in GraphRAG's paper, `p_holm` corrected for all criteria and systems.
-    `consistent`: share of trials in which both orders name the same winner; None when no trial has both.
+    system's share (a tie is half a win), `low` and `high` its 95 % bootstrap interval. `p` is from Wilcoxon's signed-rank
+    test on the questions' shares, as in GraphRAG's paper; `p_holm` is corrected for all criteria and systems. `consistent`:
+    share of trials in which both orders name the same winner; None when no trial has both.
     """
 
     system: str

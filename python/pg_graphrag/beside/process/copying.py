@@ -1,7 +1,7 @@
-"""A copy of everything that a database holds for pg_graphrag, in another: between two hosts, or two databases of one.
+"""Copies everything that a database holds for pg_graphrag into another, on either host.
 
-Documents, what was made of them and curations come as they are, with their numbers; nothing is indexed anew. As after a restore,
-``repair()`` makes what a copy of tables cannot bring: the queue, the AGE graphs, protection, and indexes of vectors.
+Documents, what was made of them and curations keep their numbers; nothing is indexed again. After the copy, as after a
+restore, ``repair()`` makes what tables do not hold: the queue, the AGE graphs, protection, and vector indexes.
 """
 
 from typing import Any
@@ -61,13 +61,13 @@ Cursor = psycopg.Cursor[Any]
 
 
 def copy(source: psycopg.Connection[Any], target: psycopg.Connection[Any]) -> int:
-    """Copy what one database holds into another, which holds nothing yet; return the number of documents.
+    """Copy the contents of one database into another, which holds nothing yet; return the number of documents.
 
     One snapshot of the source, one transaction of the target. Both are read and written as the owner.
 
-    Raises GraphRAGError: 58P01 where a database has not this version; 55000 where the target has corpora, or not the policies
-      of the source's operator; 42501 as `check_owner`.
-    Raises psycopg.Error: others of the servers, 42501 among them. The target is as it was then.
+    Raises GraphRAGError: 58P01 if a database does not have this version; 55000 if the target has corpora, or lacks policies
+      that the source's operator made; 42501 as `check_owner`.
+    Raises psycopg.Error: other errors of the servers, 42501 among them. The target stays unchanged then.
     """
     rows = psycopg.rows.tuple_row
     with (
@@ -141,9 +141,9 @@ def check_version(cursor: Cursor) -> bool:
 
 
 def check_rows(reader: Cursor, whose: str, corpora: list[int] | None = None) -> None:
-    """Raise 55000 where the source, or these corpora of it, has attached rows.
+    """Raise 55000 if the source, or these corpora of it, has attached rows.
 
-    They are for who may read their tables: without the tables nobody could be asked.
+    Only readers of their tables may see them; without the tables nobody's rights could be checked.
     """
     if value(reader, _HAS_ROWS, {"corpora": corpora}):
         raise GraphRAGError(
@@ -154,7 +154,7 @@ def check_rows(reader: Cursor, whose: str, corpora: list[int] | None = None) -> 
 
 
 def check_policies(reader: Cursor, writer: Cursor) -> None:
-    """Raise 55000 where the source hides documents by what is the operator's own, and the target has nothing of that name."""
+    """Raise 55000 if policies of the source's operator hide documents, and the target has no policy with that name."""
     required, present = ([row[0] for row in cursor.execute(_OWN_POLICIES).fetchall()] for cursor in (reader, writer))
     if missing := [name for name in required if name not in present]:
         source, target = (cursor.connection.info.dbname for cursor in (reader, writer))

@@ -1,7 +1,8 @@
-"""`server.Database` over a connection: the same statements, types, rights and snapshots, in a process beside the database.
+"""`server.Database` over a connection: the same statements, types, rights and snapshots, in a process beside the
+database.
 
-A call of a routine is a transaction of its own, or several where the routine commits; calls inside `transaction()` are one
-together.
+A call of a routine is one transaction, or several where the routine commits. Calls inside `transaction()` are one
+transaction together.
 """
 
 import hashlib
@@ -44,7 +45,7 @@ class ProcessDatabase(Database):
         self._session.check_encoding()
         self._encoders: dict[str, Callable[[Any], Any]] = {}
         self._cursors = 0
-        # What routines are given: this, or what stands for all connections to the database.
+        # The database that routines get: this one, or the one that stands for all connections.
         self.shared: Database = self
         self._is_streaming = False
 
@@ -61,7 +62,7 @@ class ProcessDatabase(Database):
             return list(returned) if isinstance(returned, Rows) else returned
 
     def rows(self, routine: Routine, arguments: Sequence[Any]) -> Generator[Any, None, None]:
-        """Yield the rows of a routine as they are made; closing the iterator ends the transaction."""
+        """Yield the rows of a routine as they are produced; closing the iterator ends the transaction."""
         with self._call(routine):
             for row in run(self.shared, routine.path, arguments):
                 self._is_streaming = True
@@ -74,7 +75,7 @@ class ProcessDatabase(Database):
     def _call(self, routine: Routine) -> Iterator[None]:
         session = self._session
         if self._is_streaming:
-            # Its transaction is of another caller, perhaps, and of rights that this call was not asked about.
+            # The transaction may belong to another caller, with rights that this call was not checked for.
             raise self.error(
                 GraphRAGError(
                     "this connection has a stream under way",
@@ -163,7 +164,7 @@ class ProcessDatabase(Database):
         return self.execute((sql, tuple(types)), values)
 
     def literal_query(self, sql: str) -> list[Row]:
-        """Run a statement as it is."""
+        """Run a statement without parameters, as it is."""
         return self._session.run(sql)
 
     def prepare(self, sql: str, types: Sequence[str]) -> Plan:
@@ -201,7 +202,7 @@ class ProcessDatabase(Database):
 
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
-        """Cancel what runs inside after so many seconds: OutOfTimeError, which no other cancel is."""
+        """Cancel statements inside after so many seconds: OutOfTimeError, which no other cancel raises."""
         with self.subtransaction(), self._session.bounded(seconds):
             yield
 
@@ -295,7 +296,7 @@ class ProcessDatabase(Database):
 
 
 class ProcessCursor:
-    """A cursor of the server, as PL/Python has it."""
+    """A cursor of the server, with PL/Python's methods."""
 
     def __init__(self, session: Session, name: str) -> None:
         self._session = session

@@ -24,7 +24,7 @@ REFUSED = {
 }
 
 _databases: dict[Hashable, SharedDatabase] = {}
-# Of a connection. A dictionary would keep it alive: its process has it.
+# An attribute of the connection. A dictionary would keep the connection alive, because its process refers to it.
 _PROCESS = "_pg_graphrag_process"
 
 
@@ -59,13 +59,13 @@ class Process:
     def call(
         self, name: str, arguments: Mapping[str, Any], columns: Sequence[str] | None = None
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a routine, each a tuple of its columns; no row of a procedure and of void.
+        """Return the rows of a routine, each a tuple of its columns; no row for a procedure or void.
 
-        `arguments`: by name; what has a default may be left out. Objects of jsonb may be given as Python's.
+        `arguments`: by name; those with a default may be left out. A jsonb argument may be a Python object.
         `columns`: which columns, in this order; all when None.
 
-        Raises psycopg.Error: as the server would raise it; 58P01 where package and schema are of different versions, 42883
-          for a function or arguments that there are not, 0A000 for what this host has not.
+        Raises psycopg.Error: as the server would raise it; 58P01 if package and schema have different versions, 42883 for
+          an unknown function or argument, 0A000 for what this host lacks.
         """
         routine, values = self._resolve(name, arguments)
         with self._turn():
@@ -77,7 +77,7 @@ class Process:
         return [tuple(row[place] for place in places) for row in rows]
 
     def stream(self, name: str, arguments: Mapping[str, Any]) -> Generator[tuple[Any, ...], None, None]:
-        """Yield the rows of a routine as they are made. Between two of them other calls of the process have their turns."""
+        """Yield the rows of a routine as they are produced. Other calls of the process take turns between two rows."""
         routine, values = self._resolve(name, arguments)
         returned = self._db.rows(routine, values)
         try:

@@ -1,4 +1,4 @@
-"""What ``sql/`` says of the functions that are Python: their arguments, what they return, and with whose rights they run."""
+"""The functions of ``sql/`` that are Python: their arguments, what they return, and with whose rights they run."""
 
 import json
 from collections.abc import Collection
@@ -27,9 +27,9 @@ class Argument:
 class Routine:
     """A function or procedure whose body is Python.
 
-    `passed`: the names of its arguments, in the order in which its body gives them to the function at `path`.
-    `columns`: name and type of what it returns; none of a procedure or void. `is_set`: whether it returns rows. `reads`: it is
-    STABLE, so all its statements read the snapshot of the call, and none writes. `as_owner`: SECURITY DEFINER.
+    `passed`: the names of its arguments, in the order in which its body passes them to the function at `path`.
+    `columns`: names and types of its result; none for a procedure or void. `is_set`: whether it returns rows. `reads`: it
+      is STABLE, so all its statements read the snapshot of the call, and none writes. `as_owner`: SECURITY DEFINER.
     """
 
     name: str
@@ -83,9 +83,9 @@ def _routine(fields: dict[str, Any]) -> Routine:
 
 
 def find(name: str, argument_names: Collection[str]) -> Routine:
-    """Return the routine of that name that takes the arguments that are given.
+    """Return the routine of that name that takes the given arguments.
 
-    Raises GraphRAGError: 42883 when there is none.
+    Raises GraphRAGError: 42883 if there is none.
     """
     overloads = routines().get(name, ())
     for routine in overloads:

@@ -1,6 +1,7 @@
-"""The plain schema in a database: ``sql/`` without the server's Python and Apache AGE, for any database with pgvector.
+"""Makes and updates the plain schema: ``sql/`` without PL/Python and Apache AGE, for any database with pgvector.
 
-The scripts in ``plain/`` make it, and bring that of an earlier version up to this one. extension/plain_schema.py makes them.
+The scripts in ``plain/`` make it, or update the schema of an earlier version. extension/plain_schema.py writes the
+scripts.
 """
 
 from typing import Any
@@ -72,7 +73,7 @@ def install(connection: psycopg.Connection[Any]) -> str | None:
 
 
 def _update(cursor: psycopg.Cursor[Any], vector_schema: str) -> bool:
-    """Bring the schema to this version; returns False where it is of this version."""
+    """Bring the schema to this version; returns False if it has this version."""
     cursor.execute(
         "SELECT pg_catalog.pg_get_userbyid(c.relowner), pg_catalog.pg_has_role(c.relowner, 'USAGE')"
         "  FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag._installed'::pg_catalog.regclass"
@@ -84,7 +85,7 @@ def _update(cursor: psycopg.Cursor[Any], vector_schema: str) -> bool:
             sqlstate="42501",
             hint="Connect as that role, or as a member of it.",
         )
-    # What is made belongs to whom the rest belongs.
+    # New objects get the same owner as the existing ones.
     cursor.execute("SELECT pg_catalog.set_config('role', %s, true)", [owner])
     # One update at a time.
     cursor.execute("LOCK TABLE graphrag._installed IN SHARE UPDATE EXCLUSIVE MODE")

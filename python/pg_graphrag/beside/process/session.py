@@ -1,7 +1,7 @@
-"""A connection and its transaction: whose calls are under way, the caller's role, the role in force, the snapshot.
+"""A connection with its transaction: the calls under way, the caller's role, the role in force, the snapshot.
 
-What SQL declares of a routine holds here too: STABLE is one REPEATABLE READ snapshot, SECURITY DEFINER is the owner's role,
-SET is a setting of the transaction. The caller is the role that the session has when the call begins.
+What SQL declares of a routine holds here too: STABLE is one REPEATABLE READ snapshot, SECURITY DEFINER is the owner's
+role, SET is a setting of the transaction. The caller is the role that the session has when the call begins.
 """
 
 import math
@@ -41,12 +41,12 @@ class Session:
         self.is_joint = False
         self.is_cancelled = False
         self._owner = ""
-        # Of the transaction that is open: the caller's role, the role in force, and whether it has one snapshot.
+        # The open transaction: the caller's role, the role in force, and whether it has one snapshot.
         self._caller = self._role = ""
         self._is_snapshot = False
         # Whether nothing was asked in it yet.
         self._is_unused = False
-        # When what is bounded ends (time.monotonic()), after how many seconds, and how long the session's own statements may take
+        # When the time limit ends (time.monotonic()), its length in seconds, and the session's own statement_timeout
         # (ms; 0: no limit).
         self._deadline: float | None = None
         self._seconds = 0.0
@@ -72,7 +72,7 @@ class Session:
 
     @contextmanager
     def admitted(self, routine: Routine) -> Iterator[None]:
-        """Check that the caller may call the routine, before anything of its arguments is said."""
+        """Check that the caller may call the routine, before any error about its arguments."""
         if self.is_joint:
             with self._joined(routine):
                 yield
@@ -164,7 +164,7 @@ class Session:
 
     @contextmanager
     def bounded(self, seconds: float) -> Iterator[None]:
-        """Give each statement inside what is left of so many seconds; OutOfTimeError where nothing is."""
+        """Limit each statement inside to the rest of so many seconds; OutOfTimeError when none is left."""
         outer = self._deadline, self._seconds
         if self._deadline is None:
             self._own_limit = self.run(_OWN_LIMIT)[0]["milliseconds"]
@@ -206,11 +206,11 @@ class Session:
                 return
             self._begin()
         elif self._is_snapshot and not any(item.reads for item in self.routines):
-            # What reads one snapshot has not written; what writes is to see what others have written meanwhile.
+            # A transaction with one snapshot has written nothing; a writing one must see what others have written meanwhile.
             self.end("COMMIT")
             self._begin()
         elif self._is_unused and any(map(_may_open, self.routines)):
-            # The call was admitted in a transaction for what writes, and begins with what reads one snapshot.
+            # The call was admitted in a transaction for writing, but begins with a part that reads one snapshot.
             self.end("COMMIT")
             self._begin()
         role = self._owner if self._as_owner() else self._caller
@@ -232,10 +232,10 @@ class Session:
     # Rights
 
     def _admit(self, command: str) -> None:
-        """Run a command; then check that the caller may call the routine, and note who he is.
+        """Run a command; then check that the caller may call the routine, and remember who he is.
 
-        Raises GraphRAGError: 58P01 where package and schema are of different versions.
-        Raises StatementError: 42501 where he may not.
+        Raises GraphRAGError: 58P01 if package and schema have different versions.
+        Raises StatementError: 42501 if he may not.
         """
         self._check_admission(self._execute(f"{command}; {_settings_and_identity(self.routines[0])}")[0])
         if not self._owner:
@@ -270,7 +270,7 @@ class Session:
         return self._execute(statement, parameters, prepare=prepare)
 
     def check_cancelled(self) -> None:
-        """Let a cancel through, 57014, or the end of what is bounded."""
+        """Raise a pending cancel, 57014, or the end of a time limit."""
         if self.is_cancelled:
             self._prepare_for_statement()
         self._milliseconds_left()
@@ -302,9 +302,9 @@ class Session:
         return cursor.fetchall() if returns_rows else []
 
     def _open_with(self, statement: str, parameters: Sequence[Any] | None, prepare: bool) -> None:
-        """Begin a transaction that only reads and run its first statement, all in one message to the server.
+        """Begin a read-only transaction and run its first statement, in one message to the server.
 
-        Where the caller may not call the routine, what he read with his own rights is dropped.
+        If the caller may not call the routine, the rows that his own rights read are dropped.
         """
         self._is_snapshot = True
         opening_cursor = self._opening_cursor
@@ -336,7 +336,7 @@ class Session:
                 if role is not None:
                     role_cursor.execute(b"SELECT pg_catalog.set_config('role', $1, true)", [role], prepare=True)
                 if milliseconds is not None:
-                    # Of the next statement: that of this one has begun.
+                    # For the next statement: this one's time has begun already.
                     self._limit_cursor.execute(_LIMIT, [str(milliseconds)], prepare=True)
                 self.cursor.execute(statement.encode(), parameters, prepare=prepare)
         except psycopg.Error as error:
@@ -357,7 +357,7 @@ def _may_open(routine: Routine) -> bool:
 
 @cache
 def _settings_and_identity(routine: Routine) -> str:
-    """Return the statement that makes the settings of a routine, and says who calls and whether he may.
+    """Return the statement that applies the settings of a routine, and returns the caller and whether he may call it.
 
     An update of the schema waits for the end of a transaction that ran it (beside/process/schema.py).
     """

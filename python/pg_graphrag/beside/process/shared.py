@@ -1,4 +1,4 @@
-"""What a process remembers of a database asks for more by any of its connections: the one whose call has its turn."""
+"""`server.Database` for what a process remembers of a database: uses the connection of the call that has its turn."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

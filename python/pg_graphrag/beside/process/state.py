@@ -1,7 +1,7 @@
-"""What a process remembers of a database: set aside while it serves another.
+"""What a process remembers of a database, set aside while the process serves another database.
 
-In a server a session has one database, so the package's modules hold what they remember by corpus. A process may have several
-databases, whose corpora have the same numbers.
+In a server a session has one database, so the package's modules key what they remember by corpus. A process may serve
+several databases, whose corpora have the same numbers.
 """
 
 import sys
@@ -35,7 +35,7 @@ _current: list[Hashable] = []
 
 
 def remember(database: Hashable) -> None:
-    """Have the modules remember what they know of `database`, and nothing of others."""
+    """Make the modules remember what they know of `database`, and nothing of others."""
     if _current == [database]:
         return
     former = {path: dict(memory) for path in MEMORIES if (memory := _memory(path)) is not None}

@@ -1,4 +1,4 @@
-"""Errors of the process host: of statements, as PL/Python shows them, and of the package, as psycopg does."""
+"""Errors of the process host: those of statements look as in PL/Python, those of the package as psycopg raises them."""
 
 from typing import Any
 

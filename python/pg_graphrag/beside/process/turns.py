@@ -1,8 +1,8 @@
-"""Calls of one process take turns: the modules of the package are written for sessions, which have one thread.
+"""Calls of one process take turns, because the modules of the package are written for sessions with one thread.
 
-A call gives its turn away while it waits for a model. It goes on when no other is at work, or while a statement of another
-takes long, as a function of the extension within a statement does in a server: that statement may wait for what it has locked.
-A call that was cancelled before its turn ends at once; one that must go on to end does so at the next statement of another.
+A call gives its turn away while it waits for a model. It takes the turn again when no other call is at work, or while a
+statement of another call takes long: that statement may wait for a lock of the first call. A call that is cancelled
+before its turn ends at once. A call that must go on in order to end does so at the next statement of another call.
 """
 
 import threading
@@ -34,7 +34,7 @@ class Turn:
     def __init__(self, database: "ProcessDatabase", identity: Hashable, *, is_end: bool = False) -> None:
         self.database = database
         self._identity = identity
-        # Whether it is to end what is under way: it hears no cancel while it waits.
+        # Whether it must end the work under way: it hears no cancel while it waits.
         self._is_end = is_end
         self._thread = threading.get_ident()
         self._outer: Turn | None = None
@@ -54,7 +54,7 @@ class Turn:
                 )
             )
         with _changed:
-            # A cancel meanwhile is of the call that has the connection.
+            # A cancel meanwhile is meant for the call that has the connection.
             while not _changed.wait_for(self._is_connection_free, LONG_STATEMENT / 2):
                 pass
             self._has_connection = id(self.database) not in _at_work

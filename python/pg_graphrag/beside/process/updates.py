@@ -1,7 +1,7 @@
-"""From the schema of one version to that of another, in a database without the extension.
+"""Updates the plain schema from one version to another, in a database without the extension.
 
-The database keeps the script that made its schema. An update runs what CREATE OR REPLACE cannot do (``plain/OLD--NEW.sql``),
-then what is new in this version's script: as ``extension/upgrade.awk`` does it for the extension, and by its rules.
+The database keeps the script that made its schema. An update runs what CREATE OR REPLACE cannot do
+(``plain/OLD--NEW.sql``), then what is new in this version's script. It follows the rules of ``extension/upgrade.awk``.
 """
 
 import re
@@ -13,7 +13,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 _QUOTE = re.compile(r"\$[a-z_]*\$")
 # Looks at the server before an installation.
 _INSTALLING = re.compile(r"^DO ")
-# Closes what is new, of each update.
+# The part of each update that closes new functions.
 _CLOSING = re.compile(r"^DO \$new\$")
 _REPLACED = re.compile(r"^CREATE (FUNCTION|PROCEDURE|VIEW|TRIGGER) ")
 _DEFINED = re.compile(r"^CREATE (?:UNIQUE )?(TABLE|SEQUENCE|TYPE|INDEX) ([^\s(]+)")
@@ -41,7 +41,9 @@ def changes_between(installed_version: str, version: str) -> Iterator[str]:
 
 
 def update_statements(installed_script: str, script: str) -> Iterator[str]:
-    """Yield what brings the objects of the installed script to those of another, but for what has to be altered or dropped."""
+    """Yield statements that turn the objects of the installed script into those of another, except what must be altered or
+    dropped.
+    """
     identities = {_identity(part) for statement in _split(installed_script) for part in _parts(statement)}
     for statement in _split(script):
         if _CLOSING.match(statement):
@@ -95,13 +97,13 @@ def _definitions(script: str) -> Iterator[tuple[str, str]]:
 
 
 def _identity(statement: str) -> str:
-    """Return what tells a statement from others: the name of what it makes, or the whole of it."""
+    """Return the identity of a statement: the name of the object that it makes, or the whole statement."""
     match = _DEFINED.match(statement)
     return f"{match[1]} {match[2]}" if match else statement
 
 
 def _parts(statement: str) -> Iterator[str]:
-    """Yield a grant on a list, an object a line, as so many statements; anything else as it is."""
+    """Yield a grant on a list of objects, one a line, as one statement for each; anything else unchanged."""
     match = _GRANTED_LIST.fullmatch(statement)
     if match is None:
         yield statement

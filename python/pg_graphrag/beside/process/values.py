@@ -1,4 +1,4 @@
-"""Values of parameters and columns, in the Python types that PL/Python has for them (PostgreSQL's plpy_typeio.c)."""
+"""Converts parameters and columns to the Python types that PL/Python uses (PostgreSQL's plpy_typeio.c)."""
 
 import struct
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from psycopg.types.string import TextLoader
 
 from pg_graphrag.ground.errors import GraphRAGError
 
-# What is not text in Python: by the names of psycopg's registry.
+# Types that are not text in Python, by the names of psycopg's registry.
 _TYPED = frozenset("bool int2 int4 int8 oid float4 float8 numeric bytea text varchar bpchar name".split())
 
 

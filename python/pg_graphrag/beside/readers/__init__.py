@@ -1,7 +1,7 @@
-"""Files to documents, each kind by its reader.
+"""Readers turn files into documents, one reader for each kind of file.
 
-`read` turns one file into documents, `walk.files` finds the files below what a user names. A file or line that cannot
-be read is a `ReadError` that says where; what can be read goes on.
+`read` turns one file into documents, `walk.files` finds the files below a path. A file or line that cannot be read
+becomes a `ReadError` that says where; the rest is read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -79,9 +79,9 @@ _BY_LINE = frozenset(("plain.jsonl:read_jsonl",))
 
 
 def kind_of(name: str, pictures: bool = True) -> str | None:
-    """Return which reader a file of this name has, as in `SUFFIXES`; None for a suffix that is not known.
+    """Return the reader for a file of this name, as in `SUFFIXES`; None for an unknown suffix.
 
-    Without `pictures` there is none for files that are pictures.
+    Without `pictures`, picture files have none.
     """
     kind = SUFFIXES.get(Path(name).suffix.lower())
     return None if kind == _PICTURES and not pictures else kind
@@ -94,7 +94,7 @@ def read_source(source: Source, kind: str) -> Iterator[Item]:
     try:
         if (size := source.size()) > MAX_BYTES and kind not in _BY_LINE:
             raise source.error(f"has {size:,} bytes; at most {MAX_BYTES:,} are read: split it")
-        # A kind's library is loaded with the first file of it.
+        # A reader and its library are imported for the first file of its kind.
         reader = cast(Reader, getattr(import_module(f"{__name__}.{module}"), name))
         for item in reader(source):
             if not isinstance(item, Document) or item.source_key != source.key:
@@ -115,7 +115,7 @@ def read_source(source: Source, kind: str) -> Iterator[Item]:
 
 
 def _with_pictures(source: Source, document: Document, kind: str) -> Iterator[Item]:
-    """Yield a document with what is written in its pictures, where that is recognised, and the pictures behind it."""
+    """Yield a document with the text of its pictures, if that is recognised, and then the pictures."""
     texts: dict[int, str] = {}
     metadata = dict(document.metadata)
     pictures = source.gallery.pictures
@@ -148,7 +148,7 @@ def _with_pictures(source: Source, document: Document, kind: str) -> Iterator[It
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:
-    """Return what is counted, in words: "1 × video, 2 × sound"; nothing where the counts are 0."""
+    """Return counts in words: "1 × video, 2 × sound"; nothing for counts of 0."""
     return ", ".join(f"{count:,} × {what}" for what, count in sorted(counts.items()) if count)
 
 
@@ -160,13 +160,13 @@ def _says_nothing(document: Document) -> bool:
 def read(path: Path, key: str, options: ReadOptions | None = None) -> Iterator[Item]:
     """Read the documents of one file.
 
-    `key`: its ``source_key``, and its ``path`` in the metadata: the path below what the user named, so that it does not
-      depend on the machine.
-    `options`: encoding, whether rows are documents, and what is done with pictures.
+    `key`: its ``source_key``, and its ``path`` in the metadata: the path below the one that the user named, so that it does
+      not depend on the machine.
+    `options`: encoding, whether rows are documents, and how pictures are treated.
 
-    Yields Document, Picture, ReadError, ReadWarning, ReadProgress or Skipped: one document, or one per line (JSON Lines),
-      attachment or row; behind it its pictures, where `options` ask for them; an error for the file or line that cannot be
-      read; a warning for what a document lacks; `Skipped` for a picture without text.
+    Yields Document, Picture, ReadError, ReadWarning, ReadProgress or Skipped: one document, or one for each line (JSON
+    Lines), attachment or row; then its pictures, if `options` ask for them; an error for a file or line that cannot be
+    read; a warning for what a document lacks; `Skipped` for a picture without text.
     """
     yield from read_source(
         Source(path, key, path.name, options or ReadOptions()), kind_of(path.name) or "plain.text:read_text"

@@ -1,4 +1,4 @@
-"""Zipped formats (Office Open XML, EPUB), opened with bounds, so that a hostile file takes neither the memory nor the time."""
+"""Zipped formats (Office Open XML, EPUB), opened with bounds on memory and time against hostile files."""
 
 import posixpath
 import re
@@ -13,10 +13,10 @@ from lxml import etree
 
 from pg_graphrag.beside.readers.source import Source
 
-# Unpacked bytes of an archive, and of one XML part, of which a parser makes some ten times as much.
+# Unpacked bytes of an archive, and of one XML part, which takes some ten times as much memory when parsed.
 MAX_BYTES, MAX_XML_BYTES = 1 << 30, 1 << 27
 MAX_MEMBERS = 20_000
-# Namespace of what names other parts.
+# Namespace of references to other parts.
 RELATIONSHIPS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _XML = (".xml", ".rels", ".opf", ".ncx")
 _STEP = 1 << 16
@@ -26,12 +26,12 @@ COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 @contextmanager
 def opened(source: Source, what: str) -> Iterator[zipfile.ZipFile]:
-    """Open an archive whose unpacked size is bounded, and whose XML declares no entities.
+    """Open an archive with bounds on its unpacked size, and without XML entity declarations.
 
     `what`: the format, for errors.
 
-    Raises ReadError when it is no archive, damaged, encrypted, larger than the bounds or declares entities; and, from within
-      the context, for what Python's zipfile finds wrong.
+    Raises ReadError if it is no archive, damaged, encrypted, larger than the bounds or declares entities; and, from within
+      the context, for errors of Python's zipfile.
     """
     try:
         with source.open() as file, zipfile.ZipFile(file) as archive:
@@ -55,7 +55,7 @@ def opened(source: Source, what: str) -> Iterator[zipfile.ZipFile]:
 
 
 def parse_xml(data: bytes) -> etree._Element:
-    """Return the root of an XML part; etree.XMLSyntaxError for what is none. Entities are not resolved."""
+    """Return the root of an XML part; etree.XMLSyntaxError if it is no XML. Entities are not resolved."""
     return etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False))
 
 
@@ -117,7 +117,7 @@ def read_part(archive: zipfile.ZipFile, name: str) -> bytes | None:
 
 
 def read_xml(archive: zipfile.ZipFile, name: str) -> etree._Element | None:
-    """Return the root of a part of an archive; None when it is not there, or no XML."""
+    """Return the root of a part of an archive; None if it is missing, or no XML."""
     data = read_part(archive, name)
     try:
         return parse_xml(data) if data else None

@@ -1,4 +1,4 @@
-"""Files within a file (attachments of e-mail and PDF, what is put into Office files), each read as a document of its own."""
+"""Files within a file (attachments of e-mail and PDF, files inserted into Office files), each read as a document."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _WITHIN = re.compile(r"(?i)\.(?:eml|pdf|docx|docm|pptx|pptm|xlsx|xlsm)/")
 
 
 def read_attachments(source: Source, attachments: Sequence[tuple[str, bytes]], date: datetime | None) -> Iterator[Item]:
-    """Yield what the readers make of (file name, bytes), with the key ``<key>/<file name>`` and the date of what holds them."""
+    """Yield the documents of (file name, bytes), with the key ``<key>/<file name>`` and the date of the containing file."""
     # It knows the readers that use this.
     from pg_graphrag.beside.readers import kind_of, read_source
 

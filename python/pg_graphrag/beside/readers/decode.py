@@ -26,14 +26,14 @@ _USED = (
     " koi8-r koi8-u iso8859-2 iso8859-15 iso8859-5 iso8859-7 iso8859-8 iso8859-6 iso8859-9 iso8859-13 cp850 cp852 cp866 cp437"
     " cp857 cp775 cp737 cp862 cp1125 cp858 mac-cyrillic"
 ).split()
-# By what the likelihood of others is multiplied, and from where on such a one counts; and by what that of cp1252 is amid English.
+# The factor for rare encodings, the likelihood from which one counts, and the factor for cp1252 amid English.
 _RARER, _LEAST_LIKELY, _WESTERN = 0.6, 0.01, 1.75
-# The share of letters that stand as in no word up to which text makes words, and so many letters as say nothing of that.
+# Up to this share of letters in positions that no word has, text consists of words; fewer letters say nothing.
 _MOST_ODD, _FEW = 0.2, 5
 _CASED = [chr(code) for code in range(0xC0, 0x530)]
 _CAPITALS, _SMALL = "".join(filter(str.isupper, _CASED)), "".join(filter(str.islower, _CASED))
 _LATIN, _NOT_LATIN = "A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f", "\u0370-\u04ff\u0590-\u06ff"
-# What stands within words: apostrophes, middle dots, hyphens, marks of vowels, and the signs of scripts without spaces.
+# Characters within words: apostrophes, middle dots, hyphens, vowel marks, and the signs of scripts without spaces.
 _WITHIN_WORDS = (
     "\u2018\u2019\u00b4\u00b7\u2010-\u2014\u00ad\u0300-\u036f\u0590-\u05c7\u0600-\u06ff\u0e00-\u0e7f"
     "\u200c\u200d\u3000-\u303f\u30fb\uff00-\uffef"
@@ -75,11 +75,11 @@ _DECLARED_BY_XML = re.compile(rb"""\A[^<]*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-
 _ESCAPES = re.compile(rb"\x1b[$(]|~\{")
 _OF_ASCII = ("iso2022", "hz", "utf-16", "utf-32")
 _WIDE = ("utf-16", "utf-32")
-# Whole characters beyond ASCII for each invalid place: of what a file declares or its bytes look like; and of UTF-8, which text
-# of another encoding is by chance only for a few letters.
+# Whole characters beyond ASCII for each invalid place: in a declared or likely encoding; and in UTF-8, which text of
+# another encoding resembles by chance only for a few letters.
 _NEARLY, _SURELY = 4, 2
-# Up to where a text with a single letter beyond ASCII is rather UTF-8 of which that letter lacks a byte; the word around that
-# byte; and bytes that letters of UTF-8 begin with, each with an encoding that has these.
+# Up to this likelihood, a text with a single letter beyond ASCII is rather UTF-8 with a lost byte; the word around that
+# byte; and lead bytes of UTF-8 letters, each with an encoding that has such letters.
 _UNLIKELY = 0.012
 _LEADS = ((b"\xc3", "cp1252"), (b"\xc4", "cp1250"), (b"\xc5", "cp1250"))
 _WORD = re.compile(rb"([A-Za-z]{0,40})([\x80-\xbf\xc2-\xf4])([A-Za-z\x80-\xff]*)")
@@ -100,16 +100,17 @@ _LONE_SIGN = re.compile(
 )
 # The first half of a letter where no word of other encodings has a capital, as behind "20" or at the beginning of one.
 _LONE_HALF = re.compile(rb"(?<![A-Z])[\xc2\xc3](?![A-Za-z])|(?<![A-Za-z])\xc3(?=[a-z])")
-# Signs as Windows has them where these stand, and no other encoding has a letter: a price, quotation marks beside a capital or
-# the end of a sentence, a dash. In text of DOS or a Mac these are letters among many; here they are at least half of what is
-# beyond ASCII.
+# Signs of Windows encodings at places where no other encoding has a letter: a price, quotation marks beside a capital
+# or the end of a sentence, a dash. In DOS and Mac texts these bytes are letters among many; here they are at least half
+# of everything beyond ASCII.
 _WINDOWS_SIGN = re.compile(
     rb"\d ?\x80(?![A-Za-z\x80-\xff])|(?:\A|[\s(])[\x84\x93\x8b\x91](?=[A-Z\x8a-\x8f\xa3\xaf\xc0-\xde])"
     rb"|[.,!?][\x93\x94\x9b](?=[\s.,;:)]|\Z)|(?<=\s)[\x96\x97](?=\s)|[a-z]\x99(?=\s)"
 )
 # Square and cubic metres, and micrometres, where a text has nothing else beyond ASCII: elsewhere these bytes are letters.
 _UNITS = re.compile(rb"(?:(?<=\d) ?[kcdm]?m[\xb2\xb3]|(?<![A-Za-z\x80-\xff])\xb5[AFHVWglms])(?![A-Za-z\x80-\xff])")
-# Invalid places with which an encoding is still likely that nobody names, however short a text is, or one for so many characters.
+# Invalid places with which an undeclared encoding is still likely: for a text of any length, and one more for so many
+# characters.
 _FEW_PLACES, _FOR_EACH = 3, 50
 # Bytes before and from the first that is not ASCII, and characters of them, that are looked at; all of the text must be valid.
 _BEFORE, _SAMPLE, _LOOKED_AT = 1 << 12, 1 << 17, 1 << 13
@@ -121,13 +122,14 @@ _LEAST_ASCII = 8
 
 
 def decode(data: bytes, source: Source, declared: str | None = None, offset: int = 0, around: bytes = b"") -> str:
-    """Decode by byte order mark, else as told, else as the file declares, else as UTF-8 or what the bytes look like.
+    """Decode by byte order mark, else by the given encoding, else by the file's declaration, else as UTF-8 or by the look
+    of the bytes.
 
-    Line ends become ``\\n``. Of text with a few invalid bytes these become U+FFFD, which the source counts.
+    Line ends become ``\\n``. A few invalid bytes become U+FFFD, which the source counts.
 
     `data`: the file, or the part of it that begins at byte `offset`.
     `declared`: encoding named in the file (HTML).
-    `around`: what stands around the part and tells its encoding better.
+    `around`: text around the part, which shows its encoding better.
 
     Raises ReadError for bytes that are no text, or a NUL, with its place as a byte offset from the start of the file.
     """
@@ -155,7 +157,7 @@ def decode(data: bytes, source: Source, declared: str | None = None, offset: int
 
 
 def decode_part(data: bytes, source: Source, declared: str | None = None) -> str:
-    """Return the text of a part of a file, of what is no text as Latin-1, as `decode` does else."""
+    """Return the text of a part of a file, decoded as `decode` does; a part that is no text is read as Latin-1."""
     mark, encoding = _mark(data)
     body = data[len(mark) :]
     named = _as_named(source.options.encoding, body)
@@ -175,7 +177,7 @@ def _as_text(data: bytes, encoding: str, source: Source, offset: int | None = No
 
 
 def _as_named(name: str | None, data: bytes) -> str:
-    """Return what who runs this means by the name of an encoding: the wider one, where the text is of that; never UTF-8."""
+    """Return the encoding that the user means by a name: the wider one if the text fits it; never UTF-8."""
     if not name or (is_valid(data, name) and not _CONTROLS.search(data.decode(name))):
         return name or ""
     wider = (encoding for encoding in encodings_of_name(name) if encoding != "utf-8")
@@ -183,7 +185,7 @@ def _as_named(name: str | None, data: bytes) -> str:
 
 
 def _mark(data: bytes) -> tuple[bytes, str]:
-    """Return the mark of byte order and the encoding it stands for; empty where there is none, or where it lies."""
+    """Return the byte order mark and its encoding; empty if there is none, or if it is wrong."""
     mark, encoding = next(
         ((mark, encoding) for mark, encoding in _BYTE_ORDER_MARKS if data.startswith(mark)), (b"", "")
     )
@@ -196,7 +198,7 @@ def _mark(data: bytes) -> tuple[bytes, str]:
 
 
 def _read(data: bytes, encoding: str) -> tuple[str, int]:
-    """Return bytes as text, and how many invalid places of it became U+FFFD."""
+    """Return bytes as text, and how many invalid places became U+FFFD."""
     try:
         text = data.decode(encoding)
         return (is_suspect(text, encoding) and realigned(data, encoding)) or (text, 0)
@@ -241,7 +243,7 @@ def _soundness(data: bytes, encoding: str) -> tuple[int, int]:
 
 
 def _is_nearly(data: bytes, encoding: str, least: float = _NEARLY) -> bool:
-    """Whether bytes are text in an encoding but for a few, which were lost or are of another one."""
+    """Whether bytes are text in an encoding except for a few that are lost or belong to another encoding."""
     if is_valid(data, encoding):
         return True
     whole, faults = _soundness(data, encoding)
@@ -251,7 +253,7 @@ def _is_nearly(data: bytes, encoding: str, least: float = _NEARLY) -> bool:
 
 
 def encoding_of(data: bytes, declared: str | None = None) -> str | None:
-    """Return the encoding of text: as declared, where it nearly is, else UTF-8, else what it looks like; None for no text."""
+    """Return the encoding of text: as declared if it nearly is, else UTF-8, else what it looks like; None if it is no text."""
     if meant := meant_encoding(declared, data):
         return meant
     # Bytes that are valid UTF-8 may be text of another encoding.
@@ -311,9 +313,9 @@ def header_text(data: bytes, declared: str | None) -> str:
 
 
 def meant_encoding(declared: str | None, data: bytes) -> str | None:
-    """Return the encoding that a file means by the one that it declares; None where it cannot be that one.
+    """Return the encoding that a file means by its declaration; None if it cannot be that one.
 
-    Texts in UTF-8 and others are often declared as Western ones, of which they would be unlikely text.
+    Texts in UTF-8 and other encodings are often declared as Western, and would be unlikely as Western text.
     """
     meant = _as_declared(declared, data)
     # Old programs declare Latin-1 whatever they write.
@@ -345,7 +347,7 @@ def encodings_of_name(name: str | None) -> tuple[str, ...]:
 
 
 def _as_declared(declared: str | None, data: bytes) -> str | None:
-    """Return the encoding that a name stands for; None where the bytes cannot be of it, even if some were damaged."""
+    """Return the encoding that a name stands for; None if the bytes cannot be in it, even if some were damaged."""
     encodings = encodings_of_name(declared)
     if valid := _first_valid(encodings, data):
         # In encodings of one byte a letter most bytes are valid; letters of UTF-8 make no words in them.
@@ -366,7 +368,7 @@ def _first_valid(encodings: Iterable[str], data: bytes) -> str | None:
 
 
 def likely_encoding(data: bytes) -> str | None:
-    """Return the encoding of text that is not UTF-8; None where there is no likely one, as for what is no text."""
+    """Return the likely encoding of text that is not UTF-8; None if none is likely, as for bytes that are no text."""
     return _likeliest(data)[0]
 
 
@@ -381,14 +383,14 @@ def _likeliest(data: bytes) -> tuple[str | None, float]:
             continue
         whole, faults = _soundness(sample, encoding)
         if faults <= max(_FEW_PLACES, whole / _FOR_EACH) and whole >= _NEARLY * faults and _is_nearly(data, encoding):
-            # What is left without the invalid bytes is judged as the others are.
+            # Text without the invalid bytes is judged like any other.
             sound = sample[: 2 * _LOOKED_AT].decode(encoding, "ignore").encode(encoding, "ignore")
             share = 1 - _NEARLY * faults / (whole + 1)
             likelihoods[encoding] = share * _likelihoods(sound, sound).get(encoding, 0.0)
     if not (any(map(likelihoods.get, _USED)) or data.isascii() or _NO_TEXT.search(data)) and is_valid(data, "cp1252"):
         western = data.decode("cp1252")
         if not _oddness(western) and _may_be_western(western):
-            # A word or two, of which nothing looks odd.
+            # A word or two without anything odd.
             return "cp1252", 0.0
     candidates = (encoding for encoding in (*_USED, *likelihoods) if likelihoods.get(encoding, 0.0) > 0.0)
     likely = max(candidates, key=likelihoods.__getitem__, default=None)
@@ -396,19 +398,19 @@ def _likeliest(data: bytes) -> tuple[str | None, float]:
 
 
 def _likelihoods(sample: bytes, data: bytes) -> dict[str, float]:
-    """Return {encoding: likelihood} of those that a sample may be in and all of the bytes are valid in."""
+    """Return {encoding: likelihood} of encodings in which all of the bytes are valid and the sample is likely."""
     likelihoods = _judged(sample, data)
     likely = max(_USED, key=lambda encoding: likelihoods.get(encoding, 0.0))
     western = [encoding for encoding in _WESTERN_ENCODINGS if _is_western(sample.decode(encoding, "ignore"))]
     # What both Windows and DOS may have written is mostly of Windows.
     if likely in (western[:1] if "cp1252" in western else western) or not _is_amid_english(sample):
         return likelihoods
-    # Of a name in another language English words say nothing.
+    # English words say nothing about the encoding of a name in another language.
     return _judged(b" ".join(_WORD_BEYOND_ASCII.findall(sample)), data, _WESTERN)
 
 
 def _judged(sample: bytes, data: bytes, western: float = 1.0) -> dict[str, float]:
-    """Return the likelihoods by a sample alone, that of cp1252 multiplied."""
+    """Return the likelihoods by a sample alone; that of cp1252 is multiplied."""
     # It takes a tenth of a second, and most files are UTF-8.
     import chardet
 
@@ -422,14 +424,14 @@ def _judged(sample: bytes, data: bytes, western: float = 1.0) -> dict[str, float
         compat_names=False,
     ):
         if item["confidence"] * western < max(likelihoods.values(), default=0.0):
-            # The likelier ones come first, and none becomes likelier by what follows.
+            # Likelier encodings come first, and later ones cannot get likelier.
             break
         if encoding := _first_valid(encodings_of_name(item["encoding"]), data):
             text = sample.decode(encoding, "ignore")[:_LOOKED_AT]
             odd = max(_oddness(text), _share_of_rare(text) if encoding == "cp949" else 0.0)
             weight = western if encoding == "cp1252" else 1 if encoding in _USED else _RARER
             likelihood = item["confidence"] * max(0.0, 1 - odd) * weight
-            # Of encodings of one byte a letter.
+            # For single-byte encodings.
             if has_windows_signs and len(text) == len(sample[:_LOOKED_AT]) and not encoding.startswith("cp125"):
                 continue
             if encoding in _USED or likelihood > _LEAST_LIKELY:
@@ -455,7 +457,9 @@ def _oddness(text: str) -> float:
 
 
 def _share_of_rare(text: str) -> float:
-    """Return the share of Korean syllables that the older standard lacks: text of another encoding is of these by chance."""
+    """Return the share of Korean syllables that the older standard lacks: text of another encoding has many of them by
+    chance.
+    """
     syllables = "".join(_BEYOND_ASCII.findall(text))
     return 1 - len(syllables.encode("euc_kr", "ignore").decode("euc_kr")) / max(1, len(syllables))
 

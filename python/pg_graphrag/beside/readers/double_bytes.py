@@ -1,8 +1,10 @@
-"""Text in two bytes a character of which a byte is lost: where what follows would be read half a character too early."""
+"""Decodes two-byte encodings with lost bytes, after which a plain decoder reads every character half a character
+off.
+"""
 
 import re
 
-# First bytes of what texts mostly have: punctuation, kana, and the frequent half of Han or Hangul.
+# First bytes of frequent characters: punctuation, kana, and the frequent half of Han or Hangul.
 _KOREAN, _BIG5 = rb"\xa1\xa3\xb0-\xc8", rb"\xa1-\xc6"
 _FREQUENT = {
     "gb18030": rb"\xa1-\xa3\xb0-\xd7",
@@ -11,13 +13,13 @@ _FREQUENT = {
     **dict.fromkeys(("big5hkscs", "cp950", "big5"), _BIG5),
     "cp932": rb"\x81-\x83\x88-\x97",
 }
-# Of these the second byte is no letter of ASCII, but in rare characters.
+# In these encodings the second byte is no ASCII letter, except in rare characters.
 _APART = frozenset(("gb18030", "euc_jp", "cp51932", "euc_jis_2004", "cp949", "euc_kr"))
-# What is no part of a longer character.
+# Bytes that are no part of a longer character.
 _RUN = re.compile(rb"[^\x00-\x2f\x3a-\x3f]+")
-# Logarithms of how much likelier a character is where it begins than half a character too early; of a byte that is none's.
+# Log odds of a frequent character at its true beginning against half a character too early; of a byte that belongs to none.
 _LIKELY, _UNLIKELY, _UNLIKELY_LATIN, _LOST = 0.8, -3.0, -8.0, -6.0
-# By so much more, text that could be as it stands is read otherwise.
+# By so much likelier must another reading be than a valid one.
 _SURE = 6.0
 _BEFORE_LATIN = re.compile(r"[^\x00-\x7f](?=[A-Za-z]{2})")
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
@@ -62,7 +64,7 @@ def is_suspect(text: str, encoding: str) -> bool:
 
 
 def _score(text: str, encoding: str, frequent: re.Pattern[bytes]) -> float:
-    """Return how likely a text is as it was read, as `_likeliest` says it."""
+    """Return the likelihood of a text as it was read, on the scale of `_likeliest`."""
     pieces = (character.encode(encoding) for character in text if not character.isascii())
     return sum(_LIKELY if frequent.match(piece) else _UNLIKELY for piece in pieces)
 
@@ -105,7 +107,7 @@ def _likeliest(
 
 
 def _character(piece: bytes, encoding: str, frequent: re.Pattern[bytes]) -> tuple[str, float] | None:
-    """Return the character that bytes are, and how likely it is one; None where they are none, or several."""
+    """Return the character of some bytes, and its likelihood; None if they are no character, or several."""
     try:
         text = piece.decode(encoding)
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What readers of XML share: an element's text on one line, text in an element's place, authors as one fact, styles."""
+"""Helpers for readers of XML: an element's text on one line, replacing an element by text, authors, styles."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
@@ -15,7 +15,7 @@ def line_of(element: etree._Element | None) -> str:
 
 
 def replace(element: etree._Element, text: str = "") -> None:
-    """Put a text in the place of an element that stands in another one; what is behind it stays."""
+    """Replace a child element by a text; the text behind it stays."""
     parent, before = element.getparent(), element.getprevious()
     text += element.tail or ""
     element.tail = None
@@ -29,7 +29,7 @@ def replace(element: etree._Element, text: str = "") -> None:
 
 
 def become(element: etree._Element, tag: str, text: str = "") -> None:
-    """Make an element one of another kind that holds a text alone; what is behind it stays."""
+    """Turn an element into another kind that holds a text alone; the text behind it stays."""
     tail = element.tail
     element.clear()
     element.tag, element.text, element.tail = tag, text, tail
@@ -41,7 +41,7 @@ def authors_of(names: Iterable[str]) -> str | None:
 
 
 def inherited(own: Mapping[str, _Value], parents: Mapping[str, str], default: _Value) -> dict[str, _Value]:
-    """Return {style: its own value, else that of the next style above it that has one}."""
+    """Return {style: its own value, else that of the nearest ancestor style with one}."""
     values = dict(own)
     for name in parents:
         way = dict.fromkeys([name])

@@ -1,4 +1,4 @@
-"""Documents together with their pictures, as they are stored."""
+"""Documents together with their pictures, as the database stores them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

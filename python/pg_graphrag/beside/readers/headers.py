@@ -1,7 +1,7 @@
-"""What is read of headers: of e-mail, and of pages that are saved as such.
+"""Headers of e-mail and of saved web pages.
 
-The standard library knows where names and values stand; what they are encoded in is found as of bodies (`decode`). So it is
-given all that is not ASCII in UTF-8.
+The standard library finds names and values. `decode` finds their encoding as it does for bodies, and gives the library
+everything in UTF-8.
 """
 
 import base64
@@ -35,7 +35,7 @@ _ESCAPE = "\x1b$"
 
 
 class BoundedHeaders(EmailPolicy):
-    """The standard library's reading of headers, of the beginning of each; `charset` is that of the message."""
+    """The standard library's parser of headers, limited to the beginning of each; `charset` is the message's."""
 
     charset: str | None = None
 
@@ -56,7 +56,7 @@ def parsed(data: bytes) -> EmailMessage:
     message = cast(EmailMessage, BytesParser(policy=BOUNDED).parsebytes(data))
     charset = next(filter(None, (part.get_content_charset() for part in message.walk())), None)
     if charset and not data.isascii():
-        # Headers in no encoding are in that of the text.
+        # Headers without an encoding have that of the text.
         message = cast(EmailMessage, BytesParser(policy=cast(Any, BOUNDED).clone(charset=charset)).parsebytes(data))
     return message
 

@@ -1,4 +1,6 @@
-"""Files read in a process of their own: a hostile one takes no more than its share of memory and time, and crashes nothing."""
+"""Reads files in a separate process, so that a hostile file can neither crash the caller nor exceed its memory and
+time.
+"""
 
 import contextlib
 import math
@@ -15,8 +17,7 @@ from pg_graphrag.beside.readers import Item, ReadError, ReadOptions, ReadProgres
 
 MAX_SECONDS = 300.0
 MAX_MEMORY = 4 << 30
-# More of it where text is recognised: models, and what they make of pages, for several at once. It is room for addresses; of
-# memory a page takes less.
+# More for text recognition: models, and their data for several pages at once. It limits addresses; a page takes less memory.
 _OCR_MEMORY = 6 << 30
 # Read here: nothing in them takes more than they are long, and they may be longer than what a process may hold. Not markup that
 # stands within itself.
@@ -26,8 +27,8 @@ _PLAIN = frozenset(".txt .text .md .markdown .srt .vtt .csv .tsv .jsonl .ndjson"
 class IsolatedReader:
     """Reads files one after the other, in one process until a file breaks it. A context manager.
 
-    `seconds`, `memory`: bounds for a file: time, for each page anew where text is recognised, and bytes of the process (where
-      the system bounds them).
+    `seconds`, `memory`: bounds for a file: seconds (for each page anew if text is recognised), and bytes of the process (if
+    the system can bound them).
     """
 
     def __init__(self, options: ReadOptions, seconds: float = MAX_SECONDS, memory: int = MAX_MEMORY):
@@ -42,9 +43,9 @@ class IsolatedReader:
         self._stop()
 
     def read(self, path: Path, key: str, seconds: float | None = None) -> Iterator[Item]:
-        """Yield what `readers.read` does; an error where the file takes too long or too much.
+        """Yield what `readers.read` does; an error if the file takes too long or too much.
 
-        `seconds`: the bound for this file, where it is lower than that of all.
+        `seconds`: the bound for this file, if it is lower than the general one.
         """
         if path.suffix.lower() in _PLAIN:
             try:
@@ -94,7 +95,7 @@ class IsolatedReader:
         if self._pipe is not None:
             self._pipe.close()
         if self._process is not None:
-            # With what it runs: Tesseract.
+            # Together with its child process: Tesseract.
             with contextlib.suppress(AttributeError, OSError):
                 if self._process.pid:
                     os.killpg(self._process.pid, signal.SIGKILL)

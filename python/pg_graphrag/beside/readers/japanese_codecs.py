@@ -11,7 +11,7 @@ _PAIR = re.compile(rb"([\x21-\x7e])([\x21-\x7e])")
 
 
 def _shifted(first: int, second: int) -> bytes:
-    """Return a character of JIS, by its two bytes of 7 bits, as Shift-JIS has it."""
+    """Return the Shift-JIS bytes of a JIS character, given its two 7-bit bytes."""
     row, column = first - 0x21, second - 0x21
     column += 94 * (row % 2)
     return bytes((row // 2 + (0x81 if row < 62 else 0xC1), column + (0x40 if column < 63 else 0x41)))

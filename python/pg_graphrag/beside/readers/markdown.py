@@ -1,4 +1,4 @@
-"""Markdown: kept as it is, since its marks read well and its structure guides the cutting of chunks.
+"""Markdown is kept as it is: it reads well, and its structure guides the cutting of chunks.
 
 Front matter goes to the metadata; comments and badges are left out; underlined headings become ``#`` ones.
 """
@@ -23,7 +23,7 @@ _YAML = re.compile(r"\A---[ \t]*\n(?P<text>(?:[^\n]*\n){0,500}?)(?:---|\.\.\.)[ 
 _TOML = re.compile(r"\A\+\+\+[ \t]*\n(?P<text>(?:[^\n]*\n){0,500}?)\+\+\+[ \t]*(?:\n|\Z)")
 # The boxes of lists and forms.
 CHECKED, UNCHECKED = "☒", "☐"
-# Of each value a parser makes some hundred times its length.
+# A parser takes some hundred times the length of a value.
 _LONGEST_FRONT_MATTER = 100_000
 _TITLE_LINE = re.compile(r"^title:(.+)$", re.MULTILINE)
 _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})[^`\n]*")
@@ -34,7 +34,7 @@ _PLAIN = re.compile(r" {0,3}(?![>|+*#-])\S[^\n]*")
 _SPDX = re.compile(r"SPDX-License-Identifier:[ \t]*([\w.+() -]{1,100})")
 # Lines of nothing but linked pictures.
 _BADGES = re.compile(r"[ \t]*(?:\[!\[[^\]\n]*\]\([^()\n]*\)\]\([^()\n]*\)[ \t]*)+")
-# "contribuci&oacute;n"; what stands between backticks is code.
+# "contribuci&oacute;n"; text between backticks is code.
 _CODE_OR_REFERENCE = re.compile(r"`[^`\n]*`|&(?:[A-Za-z][A-Za-z0-9]{1,15}|#\d{1,6}|#[xX][0-9A-Fa-f]{1,6});")
 _MARKS_OF_TEXT = "\u00a0¿¡«»‹›“”„‘’‚–—…·"
 _TICKS = re.compile(r"^`{3,}", re.MULTILINE)
@@ -85,7 +85,7 @@ class _NoAliases(yaml.SafeLoader):  # type: ignore[misc]
 
 
 def _front_matter(content: str) -> tuple[str, Facts]:
-    """Return the text behind front matter, and what that says; what is no front matter stays where it is."""
+    """Return the text behind front matter, and the front matter's fields; other text stays where it is."""
     facts = Facts()
     match = _YAML.match(content) or _TOML.match(content)
     if match is None or len(match["text"]) > _LONGEST_FRONT_MATTER:
@@ -147,7 +147,7 @@ def _cleaned(content: str, facts: Facts) -> tuple[str, str | None]:
 
 
 def _letter(reference: re.Match[str]) -> str:
-    """Return the letter or mark that a character reference stands for; code and other signs (&lt;) stay as they are."""
+    """Return the letter or mark of a character reference; code and other signs (&lt;) stay as they are."""
     text = html.unescape(reference[0])
     return text if len(text) == 1 and (text.isalpha() or text in _MARKS_OF_TEXT) else reference[0]
 

@@ -1,4 +1,4 @@
-"""The pictures of a document, gathered where somebody asks for them, each with its place in the text."""
+"""Collects the pictures of a document where they are wanted, each with its place in the text."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from PIL import Image
 
-# Of one document: pictures, and their bytes; of one picture: bytes, and pixels.
+# Limits of one document: pictures, and their bytes; of one picture: bytes, and pixels.
 MAX_PICTURES, MAX_BYTES = 1000, 1 << 28
 MAX_PICTURE_BYTES, MAX_PIXELS = 1 << 26, 120_000_000
 # Smaller ones are bullets, lines and icons.
@@ -31,7 +31,7 @@ MEDIA_TYPES = {
 }
 # No others are opened: those of PostScript would run a program.
 _FORMATS = (*MEDIA_TYPES, "TIFF", "BMP", "HEIF")
-# What stands in a text for picture number n until its place is known: characters that no text has.
+# The mark of picture number n in a text until its place is known: characters that no text has.
 _MARK = re.compile("\ufdd0([\ufdd1-\ufdda]{1,6})\ufddb")
 _CAPTION = re.compile(
     r"(?:fig(?:ure|\.)?|photo(?:graph)?|plate|chart|diagram|screenshot|image|picture|illustration|exhibit|abb(?:ildung|\.)?|bild|foto"
@@ -75,12 +75,12 @@ class Picture:
 
 @dataclass(slots=True)
 class Gallery:
-    """The pictures that a reader meets. A closed one takes none: readers do not look for any.
+    """The pictures that a reader meets. A closed gallery takes none, so readers do not look for any.
 
-    `is_open`: whether somebody asks for pictures.
-    `unread`: {kind: number} of those that were left out.
-    `is_full`: whether one was left out since there is no room; no others are taken.
-    `scaled`: {index: (width, height)} of files larger than what is kept, which were made smaller.
+    `is_open`: whether pictures are wanted.
+    `unread`: {kind: number} of pictures that were left out.
+    `is_full`: whether a picture was left out for lack of room; no others are taken then.
+    `scaled`: {index: (width, height)} of pictures that were scaled down.
     """
 
     is_open: bool = False
@@ -101,9 +101,9 @@ class Gallery:
         alternative_text: str | None = None,
         caption: str | None = None,
     ) -> str:
-        """Take a picture; return its mark, which is to be put behind the text that it stands in or behind.
+        """Take a picture; return the mark to put behind the text that it stands in or follows.
 
-        The mark is nothing for what is left out: kinds that are not read, tiny ones, those that came before.
+        The mark is empty for pictures that are left out: unread kinds, tiny ones, repeated ones.
         """
         if not self.is_open or not data:
             return ""
@@ -144,8 +144,8 @@ class Gallery:
     def placed(self, content: str, texts: Mapping[int, str], keeps_pictures: bool) -> tuple[str, list[Picture]]:
         """Return a text without marks, and the pictures with their places and captions.
 
-        `texts` ({int: str}): what is written in pictures, by index. Of those that are not kept it is a paragraph behind the
-          block that the picture stands in or behind.
+        `texts` ({int: str}): recognised texts by index. The text of a picture that is not kept becomes a paragraph behind
+        the block that the picture stands in or follows.
         """
         parts: list[str] = []
         length = last = 0
@@ -173,7 +173,7 @@ class Gallery:
             place = places.get(picture.index)
             caption = picture.caption
             if caption is None:
-                # Of a page of PDF the first caption is taken as that of the first picture.
+                # On a PDF page the first caption is taken as that of the first picture.
                 of_page = captions.get(picture.page or 0, iter(()))
                 caption = next(of_page, None) if place is None else _caption_near(text, place)
             placed.append(replace(picture, place=place, caption=caption, recognised_text=texts.get(picture.index)))
@@ -193,7 +193,7 @@ def without_marks(text: str) -> str:
 def as_stored(data: bytes) -> tuple[str, bytes, int, int, tuple[int, int] | None] | str:
     """Return (media type, bytes, width, height, size before it was scaled down) of a picture, at most `MAX_STORED` bytes.
 
-    Of one that is left out, why, in words; nothing of a tiny one.
+    For a picture that is left out, the reason in words; nothing for a tiny one.
     """
     try:
         with open_image(data) as image:
@@ -218,12 +218,12 @@ def as_stored(data: bytes) -> tuple[str, bytes, int, int, tuple[int, int] | None
 
 
 def is_worth_reading(width: int, height: int) -> bool:
-    """Whether a picture of this size may hold text that is worth to be recognised."""
+    """Whether a picture of this size may hold text that is worth recognising."""
     return width * height >= _LEAST_READ_PIXELS
 
 
 def file_of(image: "Image.Image") -> tuple[str, bytes]:
-    """Return a picture in colours as (media type, bytes): what has few colours as PNG, if that is small; else as JPEG."""
+    """Return a colour picture as (media type, bytes): as PNG if it has few colours and stays small; else as JPEG."""
     if image.resize((256, 256)).getcolors(4096) is not None:
         image.save(buffer := BytesIO(), "PNG")
         if buffer.tell() <= MAX_STORED:
@@ -233,12 +233,12 @@ def file_of(image: "Image.Image") -> tuple[str, bytes]:
 
 
 def pixels_of(image: "Image.Image") -> "Image.Image":
-    """Return an opened picture as it is looked at: upright, on white, in colours."""
+    """Return an opened picture ready for viewing: upright, on white, in colour."""
     from PIL import ImageOps
 
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith(("I", "F")):
-        # Of more than eight bits: from the darkest to the brightest.
+        # More than eight bits: scaled from the darkest to the brightest.
         image = image.convert("I").convert("F") if image.mode.startswith("I;") else image.convert("F")
         darkest, brightest = cast(tuple[float, float], image.getextrema())
         scale = 255 / ((brightest - darkest) or 1.0)
@@ -254,10 +254,10 @@ def pixels_of(image: "Image.Image") -> "Image.Image":
 
 @contextmanager
 def open_image(data: bytes) -> Iterator["Image.Image"]:
-    """Open a picture: its head is read, its pixels when they are asked for.
+    """Open a picture: reads its head now, its pixels on demand.
 
-    Raises ValueError for what is no picture of a known kind, or damaged, also from within the context; the text says its kind
-      in words.
+    Raises ValueError if it is no picture of a known kind, or damaged, also from within the context; the text names its
+      kind.
     """
     from PIL import Image
 

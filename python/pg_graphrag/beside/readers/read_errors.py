@@ -1,11 +1,11 @@
-"""What is reported of files: errors of what cannot be read, warnings of what a document lacks, how far the reading is."""
+"""What reading files reports: errors for what cannot be read, warnings for what a document lacks, and progress."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 
 class ReadError(Exception):
-    """What is wrong with which file, and where in it: shown to the user as it is."""
+    """An error in a file, and its place: shown to the user as it is."""
 
     def __init__(self, path: Path, reason: str):
         super().__init__(f"{path}: {reason}")
@@ -18,7 +18,8 @@ class ReadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What is not read; `kind` says why, in words: a file that no reader knows, what is no file, a hidden file or folder.
+    """A file that is not read; `kind` says why, in words: an unknown kind of file, no regular file, a hidden file or
+    folder.
 
     The key of a folder ends with ``/``.
     """

@@ -1,4 +1,4 @@
-"""What a reader reads: a file or a part of one, with the options of the run."""
+"""The input of a reader: a file or a part of one, with the options of the run."""
 
 import io
 from collections import Counter
@@ -74,13 +74,13 @@ class Damage:
 class Source:
     """A file, or a part of one (an attachment).
 
-    `path`: the file, as errors name it.
+    `path`: the file, for errors.
     `key`: ``source_key`` of its document, and ``path`` in the metadata.
-    `name`: file name: its suffix says what kind it is, its stem is the title of last resort.
-    `data`: the bytes, where they are a part of the file.
-    `damage`: what was no text in it; a warning says so when it is read.
-    `gallery`: the pictures of its document, where somebody asks for them.
-    `left_out`: {what in words: number} of what is no text of it; a warning says so when it is read.
+    `name`: file name: its suffix decides its kind, its stem is the title if there is no other.
+    `data`: the bytes, if they are a part of the file.
+    `damage`: its invalid bytes; a warning counts them.
+    `gallery`: the pictures of its document, if they are wanted.
+    `left_out`: {description: number} of its parts without text; a warning counts them.
     """
 
     path: Path
@@ -97,7 +97,7 @@ class Source:
         return self.path.read_bytes() if self.data is None else self.data
 
     def open(self) -> BinaryIO:
-        """Return a file object, to be closed."""
+        """Return a file object, which the caller closes."""
         return self.path.open("rb") if self.data is None else io.BytesIO(self.data)
 
     @property
@@ -114,7 +114,7 @@ class Source:
         return ReadWarning(self.path, reason if self.data is None else f"{self.name}: {reason}")
 
     def is_empty(self) -> bool:
-        """Whether there is not one byte."""
+        """Whether it has no bytes."""
         return not self.size()
 
     def size(self) -> int:
@@ -150,7 +150,7 @@ class Facts:
 
     @property
     def date_of_version(self) -> datetime | None:
-        """Return the date that the file is of: that of its publication, else of its last change."""
+        """Return the date of the file: of its publication, else of its last change."""
         return self.published or self.modified or self.created
 
     def metadata(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def printable(text: str) -> str:
 
 
 def clean_json(value: Any) -> Any:
-    """Return JSON that PostgreSQL can hold; what is no JSON becomes text."""
+    """Return JSON that PostgreSQL can hold; other values become text."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):

@@ -1,9 +1,9 @@
-"""Tables as text: small ones as Markdown, long ones as rows that each say their heads."""
+"""Tables as text: small ones as Markdown, long ones as rows that each repeat their column heads."""
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-# A longer table is cut into chunks and windows, of which all but the first would lack its heads.
+# A longer table is cut into chunks and windows, most of which would lack its heads.
 MAX_TABLE = 600
 
 
@@ -54,5 +54,5 @@ def is_of_numbers(rows: Iterable[Iterable[str]]) -> bool:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a number: more than half of it is digits."""
+    """Whether a cell is a number: more than half of its characters are digits."""
     return sum(map(str.isdigit, cell)) * 2 > len(cell)

@@ -1,4 +1,4 @@
-"""The files below what a user names, each with a key that does not depend on the machine."""
+"""Finds the files below a path, each with a key that does not depend on the machine."""
 
 import os
 from collections.abc import Collection, Iterator
@@ -13,18 +13,19 @@ from pg_graphrag.beside.readers.read_errors import ReadError, Skipped
 def files(
     root: Path, exclude: Collection[str] = (), pictures: bool = False
 ) -> Iterator[tuple[Path, str] | ReadError | Skipped]:
-    """Find the files of a folder, or the one file `root` is.
+    """Find the files of a folder, or the one file `root`.
 
     A folder is searched for the suffixes that readers know, in sorted order. Hidden files and folders are left out, and
     links to folders are not followed, so that every file is found once, whatever links there are.
-    Nor are links to files outside the folder: who fills it need not be who may read what they lead to.
-    Pipes, sockets and devices are no files: reading one may never end.
+    Links to files outside the folder are not followed either: whoever fills the folder need not be allowed to read their
+    targets.
+    Pipes, sockets and devices are left out: reading one may never end.
 
     `exclude`: shell patterns; a file is left out when one matches its key, or the key's last part.
-    `pictures`: whether files that are pictures are read.
+    `pictures`: whether picture files are read.
 
     Yields (path, key), ReadError or Skipped: the key is the path relative to `root` with ``/`` between its parts; the name,
-      when `root` is a file.
+    when `root` is a file.
     """
     if root.is_file():
         yield _keyed(root, root.name)
@@ -64,7 +65,7 @@ def files(
 
 
 def _leads_out(path: Path, root: Path) -> bool:
-    """Whether a path is a link to something outside a folder. One that leads nowhere, or to itself, is left to who reads it."""
+    """Whether a path is a link to something outside a folder. A link to nothing, or to itself, fails when it is read."""
     if not path.is_symlink():
         return False
     try:
@@ -74,7 +75,7 @@ def _leads_out(path: Path, root: Path) -> bool:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether a path is there and is neither file nor folder. What cannot be looked at is left to who reads it."""
+    """Whether a path exists and is neither file nor folder. A path that cannot be examined fails when it is read."""
     try:
         mode = path.stat().st_mode
     except OSError:

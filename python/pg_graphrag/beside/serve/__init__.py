@@ -1,4 +1,4 @@
-"""``pg-graphrag serve``: HTTP API, MCP, an OpenAI-compatible front and pages, in one process beside a database.
+"""``pg-graphrag serve``: HTTP API, MCP, an OpenAI-compatible API and web pages, in one process beside a database.
 
-It is a client: what a call may see, the database decides, by the role that the call runs as (`callers`).
+It is a client. The database decides what a call may see, by the role that the call runs as (`callers`).
 """

@@ -1,4 +1,4 @@
-"""Answers as they come, and what they cite."""
+"""Streams answers with their citations."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ def stream(
     """Yield the answer in pieces, then the `Answer` with its citations, both of one snapshot."""
     mode = arguments.get("mode", "hybrid")
     if mode in REDUCED:
-        # Models make the context: what failed of it would be asked again, and the answer be another.
+        # Models make the context: failed requests would be sent again, and the answer would differ.
         answer = rag.ask(question, **arguments)
         yield answer.answer
         yield answer
@@ -55,7 +55,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
 
 
 def texts_of(context: Mapping[str, Any]) -> dict[int | None, str]:
-    """Return {chunk: its text} of what an answer may cite; of a row a line "column: value" for each."""
+    """Return {chunk: text} of the chunks that an answer may cite; a row as lines "column: value"."""
     rows = [row for table in context.get("tables", ()) for row in table["rows"]]
     texts = {
         row["chunk_id"]: "\n".join(f"{name}: {value}" for name, value in row["values"].items() if value is not None)
@@ -69,7 +69,7 @@ def texts_of(context: Mapping[str, Any]) -> dict[int | None, str]:
 
 
 def context_parts(context: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a context its readers need besides the prompt."""
+    """Return the parts of a context that its readers need besides the prompt."""
     names = ("entities", "relationships", "reports", "claims", "tables", "chunks", "references", "tokens", "sql")
     return {name: context[name] for name in names if name in context}
 

@@ -42,7 +42,7 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
     service = Service(settings, callers)
     service.database.check(callers.all)
     mcp = mcp_server.build(service, mcp_server.caller_of_request, settings.mcp_rights)
-    # Without sessions of its own there is none to steal: every request shows who sends it. The guard checks hosts.
+    # It has no sessions that could be stolen: every request shows who sends it. The guard checks hosts.
     mcp_app = mcp.streamable_http_app(
         streamable_http_path=MCP_PATH,
         stateless_http=True,
@@ -67,7 +67,7 @@ def build(settings: Settings, callers: Callers) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
-        # Its own spans and logs have what was asked; earlier versions have none, and leave this aside.
+        # The library's own spans and logs would contain questions; earlier versions have none, and ignore this.
         telemetry={"tracing": False, "logs": False},
     )
     _handle_errors(app)
@@ -110,13 +110,13 @@ def _handle_errors(app: FastAPI) -> None:
     async def handle(request: Request, error: Exception) -> Response:
         reason = refusal(error)
         if reason.status == 500 and isinstance(error, psycopg.Error):
-            # Not its text, which may hold what was asked. Starlette logs other errors.
+            # Without its text, which may quote the question. Starlette logs other errors.
             log.error("%s of the database: SQLSTATE %s", type(error).__name__, reason.code)
         return reply(request, reason)
 
     async def handle_validation(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        # Where a value may be of several kinds, each says what it misses; the deepest is of the kind that was meant.
+        # If a value may have several types, each reports an error; the deepest belongs to the intended type.
         nearest = max(error.errors(), key=lambda item: (len(item["loc"]), not item["type"].endswith("_type")))
         where = ".".join(map(str, nearest["loc"]))
         is_read = re.search("json|multipart/", request.headers.get("content-type", "json"))

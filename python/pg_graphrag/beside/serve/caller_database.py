@@ -1,4 +1,4 @@
-"""Calls of the client with the rights of whoever calls, in threads, each with an end."""
+"""Runs calls of the client with the caller's rights, in threads, each with a deadline."""
 
 import asyncio
 import threading
@@ -66,10 +66,10 @@ class Database:
         self._shares = _Shares(connections, waiting, is_shared=len(set(callers)) > 1)
 
     def check(self, callers: Iterable[Caller]) -> None:
-        """Connect once, and take on every caller's role. The pool would try again, and keep the reason to itself.
+        """Connect once, and take on every caller's role. The pool would only retry, without saying why it fails.
 
-        Raises psycopg.Error, GraphRAGError when there is no such server, schema or role, or the role of the URL may not take
-          it on.
+        Raises psycopg.Error, GraphRAGError when there is no such server, schema or role, or the role of the URL may not
+          take on the caller's.
         """
         with psycopg.connect(self._url, **settings_of(self._url)) as connection:
             _check_installed(connection)
@@ -246,10 +246,11 @@ class _Share:
 
 
 class _Shares:
-    """The callers' shares of connections, of one loop: of those for calls, and of those for calls that wait.
+    """Shares of the connections among callers, in one loop: some for calls, some for calls that wait.
 
-    A model may keep a call waiting for minutes, and its connection with it: the transaction says what may be seen. So what
-    asks for an answer takes one of those that wait, and so does, as soon as there is room, any other call that takes long.
+    A model may keep a call waiting for minutes, and its connection with it, because the transaction decides what may be
+    seen. So a question to a model takes a connection for waiting calls, and so does any other call that takes long, as soon
+    as there is room.
     """
 
     def __init__(self, connections: int, waiting: int, *, is_shared: bool) -> None:
@@ -270,7 +271,7 @@ class _Shares:
             raise
 
     def hand_out(self) -> None:
-        """Give what is free to those whose turn it is: who has least comes first."""
+        """Give free connections to waiting callers: the one that holds fewest comes first."""
         turns, self._turns = self._turns, []
         for caller, share, turn in sorted(turns, key=lambda item: item[1].in_use[item[0]]):
             if turn.cancelled():
@@ -323,7 +324,7 @@ class _Call:
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
-        """Enclose what is done in another thread."""
+        """Enclose work in another thread."""
         with self._lock:
             if self.is_over:
                 raise _gone()

@@ -1,5 +1,6 @@
-"""Who calls: a token, a password or an identity that a reverse proxy or an OpenID Connect provider vouches for, and the
-database role that stands for it."""
+"""Who calls, and as which database role: by a token, a password, or an identity that a reverse proxy or an OpenID
+Connect provider vouches for.
+"""
 
 import hashlib
 import hmac
@@ -31,7 +32,7 @@ _SECRETS = ("token_sha256", "password_argon2", "identity")
 
 @dataclass(frozen=True)
 class Caller:
-    """Somebody, and what stands for him in the database.
+    """A caller, and what represents him in the database.
 
     `name`: for logs and limits.
     `role`: the role that his calls run as; that of the server's URL when None.
@@ -47,9 +48,10 @@ class Caller:
 
 @dataclass(frozen=True)
 class Proxy:
-    """A reverse proxy that says who calls.
+    """A reverse proxy that authenticates callers.
 
-    `header` has the name, and counts only beside `secret_header` with the proxy's secret, and from an address in `networks`.
+    `header` has the caller's name. It counts only together with the proxy's secret in `secret_header`, from an address in
+    `networks`.
     """
 
     header: str
@@ -69,7 +71,7 @@ class Proxy:
         return any(peer in network for network in self.networks)
 
     def caller(self, address: str, headers: Mapping[str, str]) -> Caller | None:
-        """Return who calls, by the headers (lower-case names) of a request from an address."""
+        """Return the caller, by the headers (lower-case names) of a request from an address."""
         return self.users.get(headers.get(self.header, "")) if self.sent(address, headers) else None
 
 
@@ -89,7 +91,7 @@ class Provider:
 
 @dataclass
 class Session:
-    """A browser that has signed in: its cookie stands for the caller, with `csrf` beside it where something changes."""
+    """A browser that has signed in: its cookie identifies the caller; changes need `csrf` too."""
 
     caller: Caller
     csrf: str
@@ -121,7 +123,7 @@ class Callers:
         return self.by_hash.get(_hash(token))
 
     def by_name(self, name: str, password: str) -> Caller | None:
-        """Return who has this name and password. Takes as long where there is no such name; some 50 ms, 64 MB."""
+        """Return the caller with this name and password. Takes the same time for an unknown name: some 50 ms, and 64 MB."""
         caller, stored = self.by_password.get(name) or (None, _nobodys())
         try:
             PasswordHasher().verify(stored, password)
@@ -135,7 +137,7 @@ class Callers:
         if len(self._sessions) >= MAX_SESSIONS:
             self._sessions = {key: session for key, session in self._sessions.items() if session.ends_at > now}
             while len(self._sessions) >= MAX_SESSIONS:
-                # Of who has most: nobody signs others out by signing in.
+                # A session of the caller with most of them: nobody signs others out by signing in.
                 greedy, _ = Counter(session.caller for session in self._sessions.values()).most_common(1)[0]
                 del self._sessions[next(key for key, session in self._sessions.items() if session.caller == greedy)]
         cookie = secrets.token_urlsafe(32)
@@ -160,7 +162,7 @@ def _nobodys() -> str:
 
 
 def password_hash(password: str) -> str:
-    """Return what stands for a password in the file of callers."""
+    """Return the hash of a password for the file of callers."""
     return PasswordHasher().hash(password)
 
 
@@ -172,7 +174,7 @@ def sole_caller(token: str) -> Callers:
 def read_callers(path: Path) -> Callers:
     """Read the file of callers.
 
-    Raises GraphRAGError: 22023 for what it may not say; no secret is in the message.
+    Raises GraphRAGError: 22023 for an invalid entry; the message contains no secret.
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -211,7 +213,7 @@ def read_callers(path: Path) -> Callers:
 
 
 def token_hash(token: str) -> str:
-    """Return what stands for a token in the file of callers."""
+    """Return the hash of a token for the file of callers."""
     return _hash(token).hex()
 
 

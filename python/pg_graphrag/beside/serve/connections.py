@@ -1,4 +1,4 @@
-"""Connections of HTTP: those of nobody whom the guard let through make room for new ones."""
+"""HTTP connections: those that have not authenticated make room for new ones."""
 
 import time
 from asyncio import BaseTransport, Transport
@@ -28,7 +28,7 @@ class Connection(H11Protocol):
             return
         idle = [other for other in others if not other._is_at_work()]
         if idle:
-            # At once: whoever does not read would hold what is left to send.
+            # Aborted at once: a client that does not read would hold unsent data.
             min(idle, key=lambda other: other._made_at).transport.abort()
 
     def _is_at_work(self) -> bool:

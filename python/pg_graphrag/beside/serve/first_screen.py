@@ -1,4 +1,4 @@
-"""What the first screen of the pages offers: names to ask about, without a model."""
+"""What the first screen of the pages offers: names to ask about, found without a model."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Parts of the graph as pages draw them: {nodes, edges}, as the caller sees it."""
+"""Parts of the graph for the pages, as {nodes, edges} that the caller sees."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -13,10 +13,10 @@ from pg_graphrag.ground.errors import GraphRAGError
 # What software draws in a browser at all.
 MAX_NODES = 20_000
 MAX_EDGES = 60_000
-# Of more nodes, nobody reads the descriptions: megabytes.
+# With more nodes, nobody reads the descriptions, which take megabytes.
 MAX_DESCRIBED = 2_000
 MAX_HOPS = 6
-# Groups of a map that a person can tell apart, and what is counted for them.
+# Groups of a map that a person can tell apart, and how many items are counted for them.
 MAX_COMMUNITIES = 60
 MAX_TYPES = 12
 MAX_COUNTED = 200_000
@@ -34,7 +34,7 @@ def overview(connection: Connection, corpus: str, limit: int, community: int | N
     Without descriptions where more than `MAX_DESCRIBED` are asked for.
     """
     is_described = limit <= MAX_DESCRIBED
-    # Who is in a community is known only afterwards.
+    # Which entities are in a community is known only afterwards.
     read = limit if type is None else MAX_COUNTED
     nodes = _nodes(connection, corpus, community, read, _DESCRIBED if is_described and type is None else _NODE, type)
     total = None
@@ -161,8 +161,9 @@ def community(connection: Connection, corpus: str, number: int) -> dict[str, Any
 
 
 def names(connection: Connection, corpus: str, text: str, limit: int) -> list[dict[str, Any]]:
-    """Return entities {id, name, type, degree} by a part of their name: the name itself, then names that begin so, that have a
-    word which begins so, that have it anywhere. In each the most connected first. search_entities() knows rough names.
+    """Return entities {id, name, type, degree} by a part of their name, in this order: equal names, names that begin with
+    it, names with a word that begins with it, names that contain it. In each group the most connected come first. Use
+    search_entities() for rough names.
     """
     return rows(
         connection,
@@ -231,9 +232,11 @@ def _names(connection: Connection, corpus: str, communities: list[int]) -> dict[
 
 
 def entity(rag: GraphRAG, connection: Connection, entity_id: int, limit: int, depth: int = 1) -> Graph:
-    """Return an entity, and those within `depth` relationships of it, nearest and strongest first, with what is among them.
+    """Return an entity and the entities within `depth` relationships, nearest and strongest first, with the edges among
+    them.
 
-    `hop` of a node is its distance. `total` counts all that are so near, of which `limit` are there, some of each distance.
+    `hop` of a node is its distance. `total` counts all entities within that distance; `limit` of them are returned, some of
+    each distance.
 
     Raises GraphRAGError: 02000 when the caller sees no such entity.
     """

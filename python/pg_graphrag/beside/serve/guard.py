@@ -1,4 +1,4 @@
-"""What every request passes before anything reads it: host, origin, size, caller, rate. And what every reply carries."""
+"""Checks of every request before it is read (host, origin, size, caller, rate), and headers of every reply."""
 
 import ipaddress
 import logging
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pg_graphrag.beside.serve.callers import Caller, Callers, Session
 from pg_graphrag.beside.serve.http_errors import Refusal, error_reply
-from pg_graphrag.beside.serve.settings import Limits, Settings
+from pg_graphrag.beside.serve.settings import Settings
 
 log = logging.getLogger("pg_graphrag.beside.serve")
 
@@ -117,7 +117,7 @@ class Guard:
                 del self._at_work[caller]
 
     def _admit(self, scope: Scope) -> Caller | None:
-        """Return who calls; None where anybody may."""
+        """Return the caller; None if the path is open to anybody."""
         headers = _headers(scope)
         host = headers.get("host", "").lower()
         if host not in self._hosts:
@@ -128,7 +128,7 @@ class Guard:
         if scope["method"] in _SAFE and (path == "/" or path.startswith(_PUBLIC)):
             return None
         if path == PASSWORD_PATH and bearer_token(headers) is None:
-            # Who has no token yet. Pages of other origins are refused above; a right password gives the attempt back.
+            # The caller has no token yet. Pages of other origins are refused above; a right password gives the attempt back.
             self._allow_failure(scope)
             return None
         caller, session = self._identify(scope, headers)
@@ -165,10 +165,10 @@ class Guard:
         raise _unauthorized(_NO_TOKEN)
 
     def _clients(self, scope: Scope) -> list[tuple[str, float]]:
-        """Return whose failures are counted together, with how many are allowed: an address, of IPv6 its network of 64 bits.
+        """Return the groups in which failures are counted, with their limits: an address, for IPv6 its 64-bit network.
 
-        Behind a reverse proxy on this machine, or one that shows its secret, it is that of the proxy's client; and as the header
-        may be the client's own, the proxy's with ten times as many.
+        Behind a reverse proxy on this machine, or one that shows its secret, the address is the proxy's client. As the
+        client may have forged the header, the proxy's own address counts too, with ten times the limit.
         """
         headers, address, most = _headers(scope), _address(scope), float(self._limits.failures)
         try:
@@ -203,7 +203,7 @@ class Guard:
 
     def _bounded(self, scope: Scope, receive: Receive, reply: "_Reply") -> Receive:
         """Return a `receive` that ends where a body is longer than it may be."""
-        limit = _limit(scope, self._limits)
+        limit = self._limits.upload if scope["path"] in ("/api/upload", "/api/documents") else self._limits.body
         length = _headers(scope).get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length) > limit:
             raise _too_large(limit)
@@ -236,7 +236,7 @@ def _unauthorized(message: str) -> Refusal:
 
 
 class _Reply:
-    """What goes back, with the headers that every reply has, and what became of it."""
+    """Sends a reply with the headers that every reply has, and records its outcome."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -267,7 +267,7 @@ async def _refuse(reply: _Reply, path: str, refused: Refusal) -> None:
     status, media_type, body = error_reply(path, refused)
     headers = [(b"content-type", media_type.encode()), (b"connection", b"close")]
     if refused.status == 401:
-        # RFC 6750: who showed a token is told that it is none.
+        # RFC 6750: a caller who showed a token learns that it is invalid.
         error = (
             "" if refused.message == _NO_TOKEN else f', error="invalid_token", error_description="{refused.message}"'
         )
@@ -277,10 +277,6 @@ async def _refuse(reply: _Reply, path: str, refused: Refusal) -> None:
     headers.append((b"content-length", str(len(body)).encode()))
     await reply.send({"type": "http.response.start", "status": status, "headers": headers})
     await reply.send({"type": "http.response.body", "body": body})
-
-
-def _limit(scope: Scope, limits: Limits) -> int:
-    return limits.upload if scope["path"] in ("/api/upload", "/api/documents") else limits.body
 
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
@@ -310,7 +306,7 @@ def cookie_name(settings: Settings) -> str:
 
 
 def cookie_of(headers: Mapping[str, str], settings: Settings) -> str | None:
-    """Return the session's cookie of a request, of its headers (lower-case names); None where there is none."""
+    """Return the session's cookie from the headers (lower-case names) of a request; None if there is none."""
     return cookie_parser(headers.get("cookie", "")).get(cookie_name(settings))
 
 

@@ -1,4 +1,4 @@
-"""Errors of the database as HTTP says them, in the form of each front."""
+"""Database errors as HTTP errors, in the form of each protocol."""
 
 import json
 from http.client import responses
@@ -32,7 +32,7 @@ _STATUS = {
     "42704": 404, "53": 503, "54": 413, "53400": 429, "55": 409, "57014": 504, "57P": 503,
 }  # fmt: skip
 MCP_PATH = "/mcp"
-# The first of JSON-RPC's codes for what a server defines.
+# The first of JSON-RPC's codes for errors that a server defines.
 _SERVER_ERROR = -32000
 
 
@@ -77,7 +77,7 @@ def ollama_error(error: Refusal) -> dict[str, Any]:
 
 
 def error_reply(path: str, error: Refusal) -> tuple[int, str, bytes]:
-    """Return (status, media type, body) of an error, in the form of the front that a path is of."""
+    """Return (status, media type, body) of an error, in the form of the path's protocol."""
     # Clients of OpenAI's API ask again after a conflict, which nothing here mends; so may those of Ollama's.
     status = 400 if error.status == 409 else error.status
     if path.startswith("/v1/") or path in _WITHOUT_V1:
@@ -90,7 +90,7 @@ def error_reply(path: str, error: Refusal) -> tuple[int, str, bytes]:
 
 
 def no_route(path: str, status: int) -> Refusal:
-    """Return that there is no such path (404), or that it does not take a request's method (405), and what there is."""
+    """Return the error for an unknown path (404), or an unsupported method (405), with what exists."""
     hint = "See /api/openapi.json."
     if status == 405:
         return Refusal(405, "0A000", "this path takes no such method", hint)

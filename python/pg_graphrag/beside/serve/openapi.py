@@ -1,4 +1,4 @@
-"""The description of the HTTP API, ``/api/openapi.json``: FastAPI's, with how one signs in and how errors look."""
+"""The description of the HTTP API, ``/api/openapi.json``: FastAPI's, with sign-in and the form of errors added."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the server reads in SQL, as the caller: corpora, documents, curations. The views decide what he sees."""
+"""SQL that the server reads as the caller: corpora, documents, curations. The views decide what the caller sees."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -30,7 +30,7 @@ def names(connection: Connection) -> set[str]:
 
 
 def corpora(connection: Connection) -> list[dict[str, Any]]:
-    """Return [{name, bypass}] of the corpora in which the caller sees a document, and all for who may read the progress.
+    """Return [{name, bypass}] of the corpora in which the caller sees a document; all corpora if he may read the progress.
 
     `bypass`: whether he may ask its model for answers without documents.
     """
@@ -59,7 +59,9 @@ class UnknownError(GraphRAGError):
 
 
 class ElsewhereError(UnknownError):
-    """Nobody has it there: the node with this URL is said to. The caller is told no more than of one that there is not."""
+    """A corpus that this database does not hold, but another node with this URL does. The caller is told the same as for an
+    unknown corpus.
+    """
 
     def __init__(self, corpus: str, url: str) -> None:
         super().__init__(corpus)
@@ -67,11 +69,11 @@ class ElsewhereError(UnknownError):
 
 
 def check_corpora(connection: Connection, corpora: Sequence[str]) -> None:
-    """Refuse corpora that were not given to the caller as ones that there are not: names are other tenants' own.
+    """Refuse corpora that were not granted to the caller as if they did not exist, because names belong to other tenants.
 
-    Who may read the progress is given all names (corpora), and may ask for any.
+    A caller who may read the progress knows all names (corpora), and may ask for any.
 
-    Raises UnknownError: a corpus of the name default is made by the first document, where no other node has it.
+    Raises UnknownError: not for the corpus default, which its first document makes, unless another node holds it.
     """
     sql = """
         SELECT g.name, p.node, p.url,
@@ -101,7 +103,9 @@ def other_nodes(connection: Connection) -> list[str]:
 
 
 def status(rag: GraphRAG, connection: Connection) -> dict[str, Any]:
-    """Return how far indexing is: the row of ``graphrag.progress``; who may not read that gets his documents."""
+    """Return how far indexing is: the row of ``graphrag.progress``; a caller who may not read it gets counts of his
+    documents.
+    """
     (may,) = rows(
         connection,
         "SELECT pg_catalog.has_table_privilege('graphrag.progress', 'SELECT') AS watch,"
@@ -150,10 +154,12 @@ def documents(
     is_descending: bool = False,
     offset: int = 0,
 ) -> dict[str, Any]:
-    """Return {documents, total, next} without their text: of those with numbers above `after`, `limit` from `offset`.
+    """Return {documents, total, next}, documents without their text: those with numbers above `after`, `limit` from
+    `offset`.
 
-    `text`: part of key or title; `prefix`: what the key begins with; `metadata`: what theirs contain. `total` counts all
-    of these. `next` is the last number, while there are more, in the order of numbers; other orders go on by `offset`.
+    `text`: part of key or title; `prefix`: beginning of the key; `metadata`: contained in the document's. `total` counts
+    all matching documents. `next` is the last number, while there are more, in the order of numbers; other orders go on by
+    `offset`.
     """
     direction = "DESC" if is_descending else "ASC"
     records = rows(
@@ -195,7 +201,8 @@ def documents(
 def document(connection: Connection, corpus: str, document_id: int, offset: int, limit: int) -> dict[str, Any]:
     """Return a document and `limit` characters of its text from `offset`; next_offset is None at the end.
 
-    `page`: that of the first of these, from 1. `page_pictures`: {page: the picture that shows it whole} of these characters.
+    `page`: the page of the first character, from 1. `page_pictures`: {page: the picture that shows it whole}, for these
+    characters.
 
     Raises GraphRAGError: 02000 when the caller sees no such document.
     """
@@ -266,9 +273,9 @@ def keys(connection: Connection, corpus: str, numbers: Sequence[int]) -> list[st
 
 
 def places(connection: Connection, corpus: str, passages: Sequence[tuple[int | None, str]]) -> list[int | None]:
-    """Return where each of (document, text) begins in its document, in characters from 0; None where it is not there.
+    """Return where each of (document, text) begins in its document, in characters from 0; None if it is missing there.
 
-    Of a text that stands there twice the first place.
+    The first place of a text that occurs twice.
     """
     records = rows(
         connection,
@@ -303,7 +310,7 @@ def curations(connection: Connection, corpus: str, before: int | None, limit: in
 
 
 def verdicts(connection: Connection, corpus: str, before: int | None, limit: int) -> list[dict[str, Any]]:
-    """Return the latest verdicts on answers of a corpus. The database says who may read them."""
+    """Return the latest verdicts on answers of a corpus. The database decides who may read them."""
     return rows(
         connection,
         """

@@ -1,4 +1,4 @@
-"""What the fronts (HTTP, MCP, OpenAI) share: a call with the rights and within the limits of its caller."""
+"""What all protocols (HTTP, MCP, OpenAI) share: a call with its caller's rights and within the caller's limits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
@@ -23,7 +23,7 @@ from pg_graphrag.ground.bounds import ALL
 from pg_graphrag.ground.errors import GraphRAGError
 
 T = TypeVar("T")
-# Of a role that there is not at a node, or that the role of the URL may not take on.
+# For a role that a node does not have, or that the URL's role may not take on.
 _NO_ROLE = (psycopg.errors.InvalidParameterValue, psycopg.errors.InsufficientPrivilege)
 # Arguments of a search that are no options.
 _OF_CALL = ("mode", "filter", "low_level_keywords", "high_level_keywords", "top_k", "corpus_timeout")
@@ -64,7 +64,7 @@ class Service:
             database.close()
 
     def _where(self, corpus: str) -> Database:
-        """Return the database that has a corpus, as far as it is known."""
+        """Return the database that holds a corpus, if it is known."""
         url = self._node_of.get(corpus)
         return self.database if url is None else self._node(url)
 
@@ -95,7 +95,7 @@ class Service:
     async def call(
         self, caller: Caller, corpus: str | None, work: Callable[[GraphRAG], T], seconds: float | None = None
     ) -> T:
-        """Return what `work` returns of the client of a corpus. `seconds`: of what may wait for long."""
+        """Return the result of `work` with the client of a corpus. `seconds`: the limit of a call that may wait for long."""
         return await self.read(caller, corpus, lambda rag, _: work(rag), seconds)
 
     async def read(
@@ -174,7 +174,7 @@ class Service:
             try:
                 return reading.corpora(connection), urls, names
             except psycopg.errors.InsufficientPrivilege:
-                # What he was given may be at other nodes alone.
+                # The caller's corpora may be on other nodes alone.
                 if not urls:
                     raise
                 return [], urls, names
@@ -184,7 +184,8 @@ class Service:
         corpora = {row["name"]: row for row in own}
         for url, rows in zip(urls, await asyncio.gather(*map(of_node, urls)), strict=True):
             for row in rows:
-                # Of one name that of the first database is asked, for callers who are given another, too.
+                # If two databases have a corpus of one name, the first is asked, also for callers who were granted the
+                # other.
                 if row["name"] not in names and corpora.setdefault(row["name"], row) is row:
                     self._node_of[row["name"]] = url
         return list(corpora.values())
@@ -222,7 +223,7 @@ class Service:
 
 
 def address_of(request: Request, settings: Settings) -> str:
-    """Return this server's address as the caller has it: of `--origin` that of his host, else the first."""
+    """Return this server's address for a caller: the `--origin` with his host, else the first."""
     origins = [origin.rstrip("/") for origin in settings.origins]
     host = request.headers.get("host", "").lower()
     same = [origin for origin in origins if urlsplit(origin).netloc.lower() == host]
@@ -230,7 +231,7 @@ def address_of(request: Request, settings: Settings) -> str:
 
 
 async def caller_of(request: Request) -> Caller:
-    """Return who calls. The guard has let nobody else through."""
+    """Return the caller. The guard has refused everybody else."""
     # Asynchronous, or FastAPI runs it in another thread for every request, which takes longer than all its own work.
     caller: Caller = request.scope[CALLER]
     return caller

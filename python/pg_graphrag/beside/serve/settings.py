@@ -1,4 +1,4 @@
-"""What a server is started with."""
+"""Settings that a server is started with."""
 
 from dataclasses import dataclass, field
 
@@ -7,14 +7,14 @@ RIGHTS = frozenset(("insert", "curate", "cypher"))
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of what callers may take.
+    """Bounds for callers.
 
     `body`, `upload`: bytes of a request, and of one that uploads files.
     `rate`, `burst`: requests a second of a caller, on average, and at once.
     `calls`: requests of a caller at work at a time.
-    `failures`: requests a minute with a wrong token or password, of an address.
+    `failures`: requests a minute with a wrong token or password, from an address.
     `seconds`, `ask_seconds`: time of a request, and of one that asks a model.
-    `wait`: of it, the time until a connection is free.
+    `wait`: the part of it in which a connection must become free.
     """
 
     body: int = 1 << 20

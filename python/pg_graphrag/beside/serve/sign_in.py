@@ -1,4 +1,4 @@
-"""How a browser gets its session: by token, by password, at the organisation's OpenID Connect provider."""
+"""How a browser gets its session: by token, by password, or at the organisation's OpenID Connect provider."""
 
 import logging
 import secrets

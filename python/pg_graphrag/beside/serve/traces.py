@@ -1,4 +1,4 @@
-"""A span for each request, within the trace of who sends it, where the process has a provider of spans."""
+"""A span for each request within the sender's trace, if the process has a provider of spans."""
 
 from contextlib import suppress
 

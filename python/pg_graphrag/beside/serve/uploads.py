@@ -1,4 +1,4 @@
-"""Uploaded files into documents, read in a process of their own."""
+"""Turns uploaded files into documents, read in a separate process."""
 
 import os
 import tempfile
@@ -22,7 +22,7 @@ from pg_graphrag.ground.document import batches
 from pg_graphrag.ground.errors import GraphRAGError
 
 MAX_FILES = 200
-# Of one file; the command line may take longer.
+# For one file; the command line may take longer.
 _SECONDS = 60.0
 _MEMORY = 2 << 30
 _NO_TIME = "1970-01-01T00:00:00"
@@ -54,9 +54,9 @@ def key_of(name: str) -> str:
 
 @cache
 def _turns() -> tempfile.TemporaryDirectory[str]:
-    """Return a folder, as long as the server lives, with the file by which uploads take turns at OCR.
+    """Return a folder, for the server's lifetime, with the file by which uploads take turns at OCR.
 
-    A page takes a gigabyte, and what processors there are.
+    A page takes a gigabyte, and all processors.
     """
     folder = tempfile.TemporaryDirectory(prefix="pg_graphrag-")
     Path(folder.name, "turns").touch()
@@ -71,9 +71,9 @@ def options_of(settings: Settings, pictures: bool | None = None) -> ReadOptions:
 
 
 def insert(rag: GraphRAG, uploads: Sequence[Upload], seconds: float, options: ReadOptions) -> list[dict[str, Any]]:
-    """Insert what the files hold; return [{name, inserted, updated, unchanged, errors}], one for each.
+    """Insert the documents of files; return [{name, inserted, updated, unchanged, errors}], one for each.
 
-    Raises GraphRAGError: 57014 after so many seconds: nobody waits for it any more, and others need the connection.
+    Raises GraphRAGError: 57014 after so many seconds: nobody waits any more, and others need the connection.
     """
     deadline = time.monotonic() + seconds
     with (
@@ -97,10 +97,10 @@ def _insert_one(
         key = key_of(upload.name)
     except GraphRAGError as error:
         return result | {"errors": [f"{error.message}. {error.hint}"]}
-    # Its last part has no slash, and is a title where the text has none.
+    # The last part of the key has no slash, and is the title if the text has none.
     path = folder / PurePosixPath(key).name
     path.write_bytes(upload.data)
-    # The time of the upload is none of the document's: the same file again would change it.
+    # The time of the upload must not become the document's: uploading the same file again would change it.
     os.utime(path, (0, 0))
     try:
         pictures: dict[str | None, list[dict[str, Any]]] = {}

@@ -1,1 +1,1 @@
-"""A node that subscribes to tables of another server by logical replication: what is asked and done at both ends."""
+"""A node subscribes to tables of another server by logical replication: what each side is asked and does."""

@@ -1,4 +1,4 @@
-"""What is done at both ends: statements in their order, with how each is undone, made of what publisher and node have."""
+"""The plan of a subscription: statements for both sides in order, each with its undo, from what both sides have."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 
 PUBLISHER, NODE = "publisher", "node"
 MASK = "********"
-# Of the connection that the node's server keeps.
+# In the connection that the node's server keeps.
 _SECRETS = ("password", "sslpassword")
 _TITLES = ("title", "headline", "subject", "name")
 # As suggest_attachments() has it.
@@ -52,7 +52,7 @@ def _escaped(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Return a text as SQL has it, where standard_conforming_strings is on."""
+    """Return a text as an SQL literal, for standard_conforming_strings = on."""
     return f"'{_escaped(text)}'"
 
 
@@ -67,7 +67,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Names:
-    """Names of what is made: publication and subscription have one, the slot that of the node's database behind it.
+    """Names of what is made: one for publication and subscription; the slot's is that of the node's database plus this
+    name.
 
     `mark` is the comment of a publication that this node made.
     """
@@ -121,7 +122,7 @@ def _quoting(node: Connection) -> Callable[[str], str]:
 
 
 def publication_mark(publisher: Connection, names: Names) -> str | None:
-    """Return the comment of the publication, by which a node knows its own; null where there is no publication."""
+    """Return the comment of the publication, by which a node recognises its own; null if there is no publication."""
     mark: str | None = _value(
         publisher,
         "SELECT coalesce(pg_catalog.obj_description(p.oid, 'pg_publication'), '')"
@@ -132,7 +133,7 @@ def publication_mark(publisher: Connection, names: Names) -> str | None:
 
 
 def subscribed_slot(node: Connection, names: Names) -> str | None:
-    """Return the slot of the node's subscription, which may have none (""); null where there is no subscription."""
+    """Return the slot of the node's subscription, "" if it has none; null if there is no subscription."""
     slot: str | None = _value(
         node,
         "SELECT coalesce(s.subslotname::text, '')"
@@ -152,13 +153,13 @@ def make_plan(
     connection: str,
     takes_slot: bool = False,
 ) -> Plan:
-    """Return what is to be done so that the node subscribes to tables of the publisher; what is there already is left out.
+    """Return the steps that subscribe the node to tables of the publisher; steps that were done already are left out.
 
-    `connection` is how the node's server reaches the publisher, with its password. `takes_slot`: a slot that is there was made
+    `connection` is how the node's server reaches the publisher, with its password. `takes_slot`: an existing slot was made
     for this node.
 
-    Raises GraphRAGError: as `check_server` and `read_tables`; 42710 where a slot or a table with rows is in the way, 42501
-      where the node's role may not subscribe.
+    Raises GraphRAGError: as `check_server` and `read_tables`; 42710 if a slot or a table with rows is in the way, 42501 if
+      the node's role may not subscribe.
     """
     plan = Plan()
     quoted = _quoting(node)
@@ -179,7 +180,7 @@ def make_plan(
             hint="For another publisher give another --name. Where the slot was dropped, --undo and subscribe anew.",
         )
     if slot is not None and subscribed is None and (is_active or not is_here or not (takes_slot or is_ours)):
-        # Of two that share one, each would miss what the other has taken.
+        # If two subscriptions shared a slot, each would miss what the other has taken.
         raise GraphRAGError(
             f'the publisher has a slot "{names.slot}" already, maybe of another subscriber',
             sqlstate="42710",
@@ -301,7 +302,7 @@ def _check_node(node: Connection, quoted: Callable[[str], str]) -> None:
 
 
 def _default_readers(node: Connection, quoted: Callable[[str], str]) -> str:
-    """Return to whom default privileges would show new tables, besides PUBLIC."""
+    """Return the roles that default privileges would show new tables, besides PUBLIC."""
     rows = node.execute(
         "SELECT DISTINCT g.rolname::text FROM pg_catalog.pg_default_acl d"
         " CROSS JOIN LATERAL pg_catalog.aclexplode(d.defaclacl) a"
@@ -355,9 +356,9 @@ def _define(
 
 
 def _type(node: Connection, plan: Plan, table: Table, column: Column) -> str:
-    """Return the type of a column at the node: its own where the node has it, else text, as which all values travel.
+    """Return the type of a column at the node: the same if the node has it, else text, as which all values travel.
 
-    Without its length: one that becomes longer at the publisher stops nothing.
+    Without its length, so that a longer one at the publisher stops nothing.
     """
     type_name = _value(node, "SELECT pg_catalog.format_type(pg_catalog.to_regtype(%s), -1)", column.type) or _value(
         node,
@@ -391,7 +392,7 @@ def _create_table(table: Table, types: dict[str, str]) -> str:
 
 
 def _attach(node: Connection, plan: Plan, tables: Sequence[Table], corpus: str) -> None:
-    """Add what makes documents of the rows, in a corpus that nobody but the owner reads until it is opened."""
+    """Add the steps that make documents of the rows, in a corpus that only the owner reads until it is opened."""
     quoted = literal(corpus)
     corpus_row = node.execute(
         "SELECT c.protection IS NULL AND NOT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus = c.name),"

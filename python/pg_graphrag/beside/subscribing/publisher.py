@@ -1,4 +1,4 @@
-"""What the publisher has: its tables, and whether it can publish them. It needs nothing of ours."""
+"""The publisher's tables, and whether it can publish them. It needs nothing of pg_graphrag."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,10 +32,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that is to be published; `left_out` are things of it that are not replicated, with their numbers.
+    """A table to publish; `left_out` counts its features that are not replicated.
 
-    `schema` and `qualified`, which is schema and name, are as SQL has them. By `primary_key` changed rows are found, where
-    there is one.
+    `schema` and `qualified` (schema and name) are quoted for SQL. `primary_key` identifies changed rows, if there is one.
     """
 
     schema: str
@@ -48,7 +47,7 @@ class Table:
 
     @property
     def keys(self) -> tuple[tuple[str, ...], ...]:
-        """The keys, by which rows can be found, the primary one first."""
+        """The keys that identify rows, the primary key first."""
         required = {column.name for column in self.columns if column.is_required}
         others = tuple(key for key in self.unique_keys if required.issuperset(key))
         return (self.primary_key, *others) if self.primary_key else others
@@ -166,12 +165,12 @@ def check_server(connection: Connection, is_published: bool, quoted: Callable[[s
 def read_tables(
     connection: Connection, names: Sequence[str], is_published: bool, quoted: Callable[[str], str]
 ) -> list[Table]:
-    """Read tables of the publisher by their names; one without a schema is looked up as there.
+    """Read tables of the publisher by their names; a name without a schema is looked up by its search path.
 
     `quoted` is as for `check_server`.
 
-    Raises GraphRAGError: 42P01 for what is not there, 42809 for what is no table of its own, 55000 for a table without an
-      identity, whose UPDATE and DELETE would fail at the publisher once it is published, 42501 where the role may not read or
+    Raises GraphRAGError: 42P01 for an unknown table, 42809 if it is no table of its own, 55000 for a table without an
+      identity, whose UPDATE and DELETE would fail at the publisher once it is published, 42501 if the role may not read or
       publish it.
     """
     return [_read_table(connection, name, is_published, quoted) for name in names]

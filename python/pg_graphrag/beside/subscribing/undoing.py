@@ -1,4 +1,4 @@
-"""How a node ceases to subscribe: what it made goes, and nothing else. Its tables stay, with their rows and documents."""
+"""Ends a node's subscription: drops what subscribing made. The tables stay, with their rows and documents."""
 
 from pg_graphrag.beside.subscribing.plan import NODE, PUBLISHER, Names, Plan, Step, publication_mark, subscribed_slot
 from pg_graphrag.beside.subscribing.publisher import Connection
@@ -20,9 +20,9 @@ def at_node(node: Connection, names: Names, publisher_is_gone: bool = False) -> 
 
 
 def at_publisher(publisher: Connection, names: Names, drops_subscription: bool) -> Plan:
-    """Return what drops publication and slot where they are this node's, and notes of those that stay.
+    """Return the steps that drop publication and slot if they are this node's, and notes on those that stay.
 
-    `drops_subscription`: a step before takes the slot along.
+    `drops_subscription`: an earlier step drops the slot with the subscription.
     """
     plan = Plan()
     mark = publication_mark(publisher, names)

@@ -1,6 +1,6 @@
-"""Search, exact scores and statistics of one BM25 index; a small one is in a session's memory.
+"""Search, exact scores and statistics of one BM25 index; a session keeps a small index in memory.
 
-The content of an index is a function of the corpus' revision, however it is packed.
+The results depend on the corpus' revision alone, not on how the index is packed.
 """
 
 import math
@@ -118,9 +118,10 @@ class BM25Index:
         return self._with_retries(run)
 
     def score_items(self, terms: Terms, item_ids: Ids, *, idf: str = "lucene") -> Floats:
-        """Return the scores of given items, float64 (n,): 0 without any of the terms, NaN for what is not in the index.
+        """Return the scores of given items, float64 (n,): 0 without any of the terms, NaN for items that are not in the
+        index.
 
-        Parameters are those of `search`, and so are the scores by K1 and B, to the bit.
+        Parameters as in `search`; the scores by K1 and B are the same bits.
         """
         weights = _weights(terms)
 
@@ -138,9 +139,10 @@ class BM25Index:
         return self._with_retries(run)
 
     def term_counts(self, terms: Sequence[str], item_ids: Ids) -> tuple[Floats, Floats]:
-        """Return (how often each term occurs in each item, (terms, n) float64; lengths of the items in terms, (n,) float64).
+        """Return (how often each term occurs in each item, (terms, n) float64; lengths of the items in terms, (n,)
+        float64).
 
-        0 for what is not in the index.
+        0 for items that are not in the index.
         """
 
         def run() -> tuple[Floats, Floats]:
@@ -172,7 +174,7 @@ class BM25Index:
         return count, length / count if count else 0.0
 
     def items_of(self, documents: Ids) -> Ids:
-        """Return the items of documents, both ascending int64: from what searches keep of the index, no row is read for it."""
+        """Return the items of documents, both ascending int64, from the cached index: no row is read."""
 
         def run() -> Ids:
             cached = None if self.corpus is None else cached_index(self.corpus, self.kind)
@@ -221,7 +223,7 @@ class BM25Index:
         return (len(cached.items), cached.length), [cached.source(terms)]
 
     def _stored_sources(self, terms: list[str]) -> tuple[State, Totals, list[Source]]:
-        """Return the index as it is in the tables, with its totals and the postings of `terms`."""
+        """Return the index as stored in the tables, with its totals and the postings of `terms`."""
         state = read_state(self.db, self.corpus_id, self.kind, terms)
         sources = [Source.of_segment(segment) for segment in state.segments]
         if len(state.tail_items):
@@ -330,9 +332,9 @@ def cached_index(corpus: Corpus, kind: str) -> CachedIndex | None:
 def extend_cached_index(
     corpus: Corpus, kind: str, state: State, terms: Sequence[str], sources: Sequence[Source]
 ) -> CachedIndex | None:
-    """Cache the postings of more terms; None where the index is large, or its revision is asked for the first time.
+    """Cache the postings of more terms; None if the index is large, or its revision is asked for the first time.
 
-    The next query begins an index anew that has grown too large.
+    When an index has grown too large, the next query starts a new one.
     """
     cached = cached_index(corpus, kind)
     if cached is None:

@@ -22,7 +22,7 @@ from pg_graphrag.server import Database
 
 # Items of the tail, or tombstones, of one kind that make packing worth while (bench/load/bm25.py).
 LONG_TAIL = 1000
-# From so many on it does not wait until the documents are done: every search reads the tail.
+# From this length on packing does not wait for pending documents, because every search reads the tail.
 LONGEST_TAIL = 2000
 # Segments larger than this are not merged with others: a column of 8 bytes an item stays far below 1 GB.
 _MAX_ITEMS = 1 << 23
@@ -120,7 +120,7 @@ class _Kind:
         self.tombstones: Ids = np.zeros(0, np.int64)
 
     def build(self) -> None:
-        """Write the tail into segments and merge what is to be merged."""
+        """Write the tail into segments, and merge segments that are due."""
         state = read_state(self.db, self.corpus_id, self.kind)
         last: _Batch | None = None
         for batch in self._batches(state):
@@ -128,7 +128,7 @@ class _Kind:
                 self._replace([last])
             self.packed_items = np.concatenate([self.packed_items, batch.items])
             last = batch
-        # Again, with what was just written. Only this run makes or removes segments of the corpus.
+        # Read again, with the rows just written. Only this run makes or removes segments of the corpus.
         state = read_state(self.db, self.corpus_id, self.kind)
         self.tombstones = state.tombstones
         parts: list[_Part] = [*state.segments]

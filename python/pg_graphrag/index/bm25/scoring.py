@@ -1,10 +1,10 @@
-"""The BM25 formula, and the best of a source by it, block by block, without items that cannot reach the best `limit`.
+"""The BM25 formula, and the best `limit` items of a source, block by block; items that cannot reach them are skipped.
 
-score(q, d) = Σ_t w_t · idf(t) · tf · (k1 + 1) / (tf + k1 · (1 − b + b · |d| / avgdl)), in one place and one order of operations,
-so that equal inputs give equal bits.
+score(q, d) = Σ_t w_t · idf(t) · tf · (k1 + 1) / (tf + k1 · (1 − b + b · |d| / avgdl)), in one place and one order of
+operations, so that equal inputs give equal bits.
 
-Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond (2009), section 3.4. The pruning is MaxScore:
-Turtle and Flood, Query evaluation: strategies and optimizations (1995).
+Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond (2009), section 3.4. The pruning is
+MaxScore: Turtle and Flood, Query evaluation: strategies and optimizations (1995).
 """
 
 import math

@@ -1,4 +1,6 @@
-"""The reads of a search: the state of an index in one statement; arrays of immutable segments through a session cache."""
+"""The reads of a search: one statement for the state of an index, and arrays of immutable segments from the session
+cache.
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -50,7 +52,7 @@ class Postings:
         elif not len(self.ordinals):
             frequencies = np.zeros(len(ordinals), self.frequencies.dtype)
         else:
-            # Of another type, all ordinals of the term would be copied.
+            # With another type, all ordinals of the term would be copied.
             ordinals = ordinals.astype(self.ordinals.dtype, copy=False)
             places = self.ordinals.searchsorted(ordinals)
             frequencies = self.frequencies.take(places, mode="clip")

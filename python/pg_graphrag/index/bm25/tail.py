@@ -1,4 +1,4 @@
-"""The tail: items that are not packed yet, inverted in the session's memory."""
+"""The tail: items that are not packed yet, as postings in the session's memory."""
 
 from collections.abc import Iterator, Sequence
 
@@ -114,7 +114,7 @@ class Tail:
         return postings
 
     def _counts_of_all(self, terms: Sequence[str]) -> TermCounts:
-        """Return what is cached of `terms`: one pass over the whole tail, however many they are."""
+        """Return the cached counts of `terms`, made in one pass over the whole tail, however many there are."""
         is_asked = np.zeros(len(self._vocabulary), np.bool_)
         is_asked[[self._vocabulary[term] for term in terms if term in self._vocabulary]] = True
         return self._counts.select(np.flatnonzero(is_asked[self._counts.terms]))

@@ -1,1 +1,1 @@
-"""Communities: hierarchical Leiden over the graph of a corpus, kept up to date, and reports of what each is about."""
+"""Communities: hierarchical Leiden over a corpus' graph, kept up to date, and reports about them."""

@@ -1,7 +1,7 @@
 """Communities and reports of another system: graphrag.import_communities, and how a corpus takes them over.
 
-They wait until the documents are indexed; then the next refresh takes them over instead of clustering. From then on they
-are ordinary communities: unchanged ones stay, changed parts are clustered again, starting from them.
+They wait until the documents are indexed. Then the next refresh takes them over instead of clustering. From then on
+they are ordinary communities: unchanged ones stay, and changed parts are clustered again, starting from them.
 """
 
 import json
@@ -21,7 +21,7 @@ from pg_graphrag.index.community.report import BEST_CHUNK, Finding, Report
 from pg_graphrag.index.community.reports import write_rows
 from pg_graphrag.index.extraction.records import clean_name
 from pg_graphrag.server import Database, columns
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.queue import queue_refresh
 from pg_graphrag.text.concept import key
 from pg_graphrag.text.letters import clean
@@ -42,10 +42,10 @@ def import_communities(
 ) -> None:
     """Serve graphrag.import_communities(); everything is checked before anything is written.
 
-    Raises GraphRAGError: 22023 with the place of what is wrong; 42704 for an unknown corpus; 55000 where there is nothing to
-      add `more` to.
+    Raises GraphRAGError: 22023 with the place of the error; 42704 for an unknown corpus; 55000 if there are no communities
+      to add `more` to.
     """
-    target = find(db, corpus)
+    target = find_corpus(db, corpus)
     levels, part = _earlier_parts(db, target) if more else ({}, 1)
     _check(communities, levels)
     _check_references(references)
@@ -114,7 +114,7 @@ class PendingImport:
 def nested(communities: Iterable[tuple[int, int, int | None, set[int]]]) -> dict[int, list[int]]:
     """Return {number: members, ascending} of communities (number, level, parent, members), parents first.
 
-    An entity is in one community of a level, the first that has it, and only where the parent has it too (two names may
+    An entity is in one community of a level: the first that lists it, and only if the parent lists it too (two names may
     resolve to one entity). A community without members is left out.
     """
     members_of: dict[int, list[int]] = {}
@@ -176,7 +176,7 @@ def clusters(pending: PendingImport, entities: Ids) -> tuple[list[int], list[Clu
 
 
 def entities_not_imported(db: Database, corpus_id: int) -> list[int]:
-    """Return the entities that documents without an imported extraction mention: they are still to be clustered."""
+    """Return the entities that documents without an imported extraction mention: these must still be clustered."""
     rows = db.query(
         "SELECT DISTINCT m.entity_id AS id FROM graphrag.entity_mentions m"
         " WHERE m.corpus_id = $1 AND m.entity_id IS NOT NULL"

@@ -63,7 +63,7 @@ class Graph:
         return Graph(self.nodes, self.low[is_inside], self.high[is_inside], self.weight[is_inside])
 
     def part(self, members: Ids) -> "Graph":
-        """Return the graph between `members`, ascending, which are its nodes 0 … m-1; what it costs is their edges."""
+        """Return the graph between `members`, ascending, renumbered 0 … m-1; it costs their edges."""
         starts, neighbors, weights = self.adjacency
         counts = starts[members + 1] - starts[members]
         owners = np.repeat(np.arange(len(members)), counts)
@@ -124,9 +124,9 @@ def cluster(graph: Graph, settings: Settings) -> list[Cluster]:
 
 
 def _hierarchy(graph: Graph, numbers: Ids, settings: Settings, parent: int | None, first: int) -> list[Cluster]:
-    """Cluster a graph whose nodes have `numbers` in the whole one.
+    """Cluster a graph whose nodes have `numbers` in the whole graph.
 
-    Its top clusters are of the level below `parent`, a place in a list that has `first` clusters.
+    Its top clusters belong to the level below `parent`, a place in a list that already has `first` clusters.
     """
     import graspologic_native
 
@@ -258,10 +258,11 @@ class _Update:
 def _move(
     graph: Graph, members: Ids, label: dict[int, int], changed_nodes: set[int], resolution: float
 ) -> list[tuple[list[int], int | None]]:
-    """Move the changed nodes, and the nodes that their moves affect, to the community that gains most modularity.
+    """Move the changed nodes, and the nodes that their moves affect, to the community with the largest gain of modularity.
 
-    `graph` is that of `members`, ascending. `label` is the old community of each of them; one without is new. Returns
-    (members ascending, old label), ordered by first member. When a community falls apart, its largest part keeps the label.
+    `graph` is the graph of `members`, ascending. `label` is the old community of each member; new members have none.
+    Returns (members ascending, old label), ordered by first member. When a community falls apart, its largest part keeps
+    the label.
     """
     starts, neighbors, weights = graph.adjacency
     numbers = members.tolist()

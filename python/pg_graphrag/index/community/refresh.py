@@ -1,7 +1,7 @@
-"""graphrag.refresh_communities: find the communities of a corpus, or bring them up to date.
+"""graphrag.refresh_communities: finds the communities of a corpus, or brings them up to date.
 
-Read, cluster with no transaction open, write the difference under the corpus' lock: ids stay with communities that are
-still the same.
+It reads the graph, clusters it without an open transaction, and writes the difference under the corpus' lock. A
+community that is still the same keeps its id.
 """
 
 import json
@@ -16,7 +16,7 @@ from pg_graphrag.index.community import imported_communities
 from pg_graphrag.index.community.leiden import Cluster, Graph, Settings, cluster, graph_of, modularity, update
 from pg_graphrag.index.community.reports import hash_reports
 from pg_graphrag.server import Database, Row, reserve
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.queue import Job, queue
 
 # A community keeps its id when its old and new members have a Jaccard similarity above this.
@@ -78,8 +78,8 @@ def refresh(db: Database, corpus: Corpus, job: Job) -> bool:
 
 
 def refresh_named(db: Database, name: str | None) -> str:
-    """Serve graphrag.refresh_communities(); return what was done, as JSON."""
-    corpus = find(db, name)
+    """Serve graphrag.refresh_communities(); return a summary as JSON."""
+    corpus = find_corpus(db, name)
     _take_over_imports(db, corpus)
     hash_reports(db, corpus)
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])

@@ -1,4 +1,4 @@
-"""A report: its parts, its text, and how one is put together without a model."""
+"""The parts and the text of a report, and how a report is made without a model."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from pg_graphrag.text.languages import detect
 
 
 class Community(NamedTuple):
-    """A community whose report is due; `version` is of its row."""
+    """A community whose report is due; `version` is its row's."""
 
     id: int
     level: int
@@ -137,7 +137,7 @@ SELECT c.parent_id, c.id, r.title, r.summary, r.content,
 
 
 def read_inputs(db: Database, communities: Sequence[Community], limit: int, children: bool) -> list[Input]:
-    """Return the inputs of communities, each with at most so many rows of a kind."""
+    """Return the inputs of communities, each with a limited number of rows of each kind."""
     inputs = {community.id: Input(*community) for community in communities}
     ids = list(inputs)
     for row in db.query(_ENTITIES, ["int8[]", "int4"], [ids, limit]):
@@ -151,8 +151,7 @@ def read_inputs(db: Database, communities: Sequence[Community], limit: int, chil
     return list(inputs.values())
 
 
-# A title names so many of the most central entities. A report has so many sentences where there are as many, the first as its
-# summary.
+# The maximum of central entities in a title, and of sentences in a report; the first sentence is its summary.
 TITLE_NAMES, CENTRAL = 3, 10
 MIN_SENTENCES, MAX_SENTENCES = 5, 8
 _MARKS = re.compile(r"\A(?:(?:[-*+•>]|#{1,6}|\d{1,3}[.)]) )+")
@@ -194,7 +193,7 @@ class Report:
         return "\n\n".join(part for part in parts if part)
 
     def findings_json(self) -> str:
-        """The findings as they are stored."""
+        """The findings in their stored form."""
         return json.dumps([asdict(finding) for finding in self.findings], ensure_ascii=False)
 
 
@@ -204,7 +203,9 @@ def writes(options: Options) -> bool:
 
 
 def rating(source: Input) -> float:
-    """Return an importance of 0 to 10 that grows with the logarithm of how much is said: 1,000 relationships are 10."""
+    """Return an importance of 0 to 10 that grows with the logarithm of the number of statements: 1,000 relationships are
+    10.
+    """
     return round(min(10.0, math.log2(1 + source.relationship_count)), 1)
 
 
@@ -258,7 +259,7 @@ class _Statement:
 
 
 def _statements(rows: list[Pair]) -> list[_Statement]:
-    """Return the sentences of relationships, each once, in one language: that of most of their weight."""
+    """Return the sentences of relationships, each once, in one language: the one with most of their weight."""
     by_text: dict[str, list[Pair]] = {}
     for row in rows:
         if text := _plain(row.description):
@@ -272,9 +273,9 @@ def _statements(rows: list[Pair]) -> list[_Statement]:
 
 
 def _chosen(statements: list[_Statement]) -> list[_Statement]:
-    """Return the statements that a report has: each time the one with most members of which nothing is said yet.
+    """Return the statements of a report: each time the one with the most members that no chosen statement mentions.
 
-    Ties go to the stronger relationships. From MIN_SENTENCES on, only what says something of a new member.
+    Ties go to the stronger relationships. After MIN_SENTENCES, a statement must mention a new member.
     """
     chosen: list[_Statement] = []
     rest = list(statements)
@@ -290,7 +291,7 @@ def _chosen(statements: list[_Statement]) -> list[_Statement]:
 
 
 def _title_names(entities: list[Member], chosen: list[_Statement]) -> list[str]:
-    """Return the central entities of which the report says something; of "engine" and "Kestrel engine" the longer."""
+    """Return the central entities that the report mentions; of "engine" and "Kestrel engine" the longer."""
     covered = {end for statement in chosen for end in statement.ends}
     names: list[str] = []
     for row in entities[:CENTRAL]:

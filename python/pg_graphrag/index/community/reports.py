@@ -1,6 +1,6 @@
-"""Reports of communities, written after the communities are known: by a model where the corpus has one for it.
+"""Writes reports of communities after the communities are found: by a model if the corpus has one for reports.
 
-Bottom-up, level by level; a report is written again only where its input has changed.
+It goes bottom-up, level by level, and writes a report again only if its input has changed.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ from pg_graphrag.index.indexing.item_vectors import embed
 from pg_graphrag.llm.embedding.vector_text import vector_texts, vectors_at_once
 from pg_graphrag.llm.endpoints.faults import ItemFault, Unembeddable
 from pg_graphrag.llm.endpoints.gateway import Gateway
-from pg_graphrag.llm.endpoints.providers import load
+from pg_graphrag.llm.endpoints.providers import load_provider
 from pg_graphrag.server import Database, Row, columns, slices
-from pg_graphrag.server.corpus.corpora import Corpus, by_id
+from pg_graphrag.server.corpus.corpora import Corpus, corpus_by_id
 from pg_graphrag.server.corpus.spaces import Space, of_state, spaces
 from pg_graphrag.server.queue import Job, note, queue
 from pg_graphrag.text.languages import REGCONFIG
@@ -93,9 +93,9 @@ def hash_reports(db: Database, corpus: Corpus) -> bool:
 
 
 def drop_outdated(db: Database, corpus: Corpus) -> int:
-    """Delete the reports that would be written otherwise now, and let them be written anew; return how many.
+    """Delete the reports that would be different now, and queue them again; return how many.
 
-    What stays was made of nothing but what is there now. The corpus is locked.
+    Reports that stay were made of existing items alone. The corpus is locked.
     """
     outdated_ids: list[int] = []
     # From below: the reports of a level are input of the level above.
@@ -113,7 +113,7 @@ def drop_outdated(db: Database, corpus: Corpus) -> int:
 
 
 def _batch(db: Database, corpus: Corpus) -> int:
-    return BY_BATCH if load(db, corpus.options.llm.of("report")[0]).batch else WRITTEN
+    return BY_BATCH if load_provider(db, corpus.options.llm.of("report")[0]).batch else WRITTEN
 
 
 def _write_by_model(
@@ -208,8 +208,8 @@ def _store(
     db.rollback()
     vectors = _vectors(db, corpus, space, [text for number, text in text_by_id.items() if number not in kept_ids])
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
-    if (current := by_id(db, corpus.id)) is None or current.forgets != corpus.forgets:
-        # Of texts of before forget(): what is due stays so.
+    if (current := corpus_by_id(db, corpus.id)) is None or current.forgets != corpus.forgets:
+        # The texts are from before forget(): the reports stay due.
         db.commit()
         return
     if changed_reports:

@@ -1,6 +1,7 @@
-"""Reports written by a model (GraphRAG, arXiv 2404.16130), bottom-up: reports one level down stand for what does not fit.
+"""Reports written by a model (GraphRAG, arXiv 2404.16130), bottom-up: where a community's graph is too large, reports
+one level down replace it.
 
-GraphRAG's own roll-up is dead code, and it keeps one relationship per entity; here both are as the paper has them.
+GraphRAG's code never calls its own roll-up, and keeps one relationship for each entity; here both follow the paper.
 """
 
 import json
@@ -33,9 +34,9 @@ INPUT_TOKENS = 8000
 RELATIONSHIP_SHARE = 0.6
 # A prompt that the model still finds too long is tried with half as much, so often.
 HALVINGS = 3
-# Output tokens of a report: so many more than it reads, and never more.
+# Output tokens of a report: by so many more than it reads, up to a maximum.
 LEAST_OUTPUT, MOST_OUTPUT = 1000, 4000
-# Limits on what is read of a looping model's answer.
+# Limits on the length of a looping model's answer.
 MAX_FINDINGS = 20
 MAX_CHARACTERS = 20_000
 
@@ -55,7 +56,7 @@ class Data:
 
 
 def input_hash(options: Options, source: Input, count: Count) -> str:
-    """Return the hash of a report's prompt and of what its references stand for."""
+    """Return the hash of a report's prompt and of the items that its references stand for."""
     data = gather(source, INPUT_TOKENS, count)
     numbers = (data.entities, data.relationships, data.chunks)
     return digest("model", render(options.prompts, "report", data=data.text), *(json.dumps(ids) for ids in numbers))
@@ -64,7 +65,7 @@ def input_hash(options: Options, source: Input, count: Count) -> str:
 def write(options: Options, source: Input, count: Count) -> Writing:
     """Ask for a report.
 
-    Raises ItemFault, ProviderFault, BudgetReached: as the gateway has it.
+    Raises ItemFault, ProviderFault, BudgetReached: as in the gateway.
     """
     model = options.llm.of("report")[1]
     tokens, fault = INPUT_TOKENS, None
@@ -82,10 +83,10 @@ def write(options: Options, source: Input, count: Count) -> Writing:
 
 
 def gather(source: Input, tokens: int, count: Count) -> Data:
-    """Return the data of a community within so many tokens.
+    """Return the data of a community within a limit of tokens.
 
-    Where not all fits, reports replace sub-communities, the largest first, until the rest fits; relationships between
-    sub-communities stay. What still does not fit is left out, the least important first.
+    If not all fits, reports replace sub-communities, the largest first, until the rest fits; relationships between
+    sub-communities stay. If it still does not fit, the least important data are left out.
     """
     summarized: list[Child] = []
     group_of: dict[int, int] = {}

@@ -1,1 +1,3 @@
-"""Curation: what people change of the graph, recorded, undo-able, and applied to whatever documents say (graphrag.curations)."""
+"""Curation: people's changes of the graph. They are recorded, can be undone, and apply whatever documents say
+(graphrag.curations).
+"""

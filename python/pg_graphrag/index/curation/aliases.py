@@ -1,4 +1,4 @@
-"""Which entity a name resolves to: merges and renames, applied in the order in which they were made."""
+"""Which entity a name leads to: applies merges and renames in the order in which they were made."""
 
 from dataclasses import dataclass, field
 

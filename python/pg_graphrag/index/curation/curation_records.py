@@ -1,4 +1,4 @@
-"""The records of what people changed: a row of graphrag.curations each, applied at once, undone at any time."""
+"""Records of people's changes: a row of graphrag.curations each, applied at once; each can be undone at any time."""
 
 import json
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from pg_graphrag.index.curation import aliases
 from pg_graphrag.index.curation.settle import Changes, ResolvedAliases, settle
 from pg_graphrag.index.curation.storage import Storage
 from pg_graphrag.server import Database, Row
-from pg_graphrag.server.corpus.corpora import Corpus, by_id, find
+from pg_graphrag.server.corpus.corpora import Corpus, corpus_by_id, find_corpus
 from pg_graphrag.text.concept import key as key_of
 from pg_graphrag.text.languages import REGCONFIG, detect
 from pg_graphrag.text.letters import without_stray_invisible
@@ -46,7 +46,7 @@ class Curation:
 
     def __init__(self, db: Database, corpus: str | None, names: Iterable[str] = ()) -> None:
         self.db = db
-        self.storage = Storage(db, find(db, corpus))
+        self.storage = Storage(db, find_corpus(db, corpus))
         self.corpus_id = self.storage.corpus.id
         self.storage.embed(
             _keys_without_entity(db, self.corpus_id, {key_of(bounds.name(name)) for name in names if name} - {""})
@@ -131,7 +131,7 @@ class Curation:
 def undo(db: Database, number: int | None) -> None:
     """Serve graphrag.undo_curation()."""
     row = _curation(db, number)
-    corpus = by_id(db, row["corpus_id"])
+    corpus = corpus_by_id(db, row["corpus_id"])
     assert corpus is not None
     storage = Storage(db, corpus)
     storage.embed(_keys_without_entity(db, corpus.id, set(_keys(read_json(row["arguments"])))))

@@ -1,4 +1,4 @@
-"""insert_graph: a graph made elsewhere, merged with what documents say (LightRAG's insert_custom_kg)."""
+"""insert_graph: merges a graph from elsewhere with what documents say (LightRAG's insert_custom_kg)."""
 
 from decimal import Decimal, InvalidOperation
 from typing import Any

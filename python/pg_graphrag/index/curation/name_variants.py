@@ -1,4 +1,6 @@
-"""Names that may mean one thing, by the names alone: spelling, sound across scripts, abbreviation, part of a longer name."""
+"""Names that may mean one thing, judged by the names alone: spelling, sound across scripts, abbreviation, part of a
+longer name.
+"""
 
 import re
 import unicodedata
@@ -78,7 +80,7 @@ def words(key: str) -> list[str]:
 
 
 def latin(key: str) -> str:
-    """Write a key in plain Latin letters: marks dropped; Cyrillic, Greek and kana as they sound; others as they are."""
+    """Write a key in plain Latin letters: without diacritics; Cyrillic, Greek and kana by their sound; others unchanged."""
     if key.isascii() and "<" not in key:
         return key
     parts = []
@@ -275,7 +277,7 @@ def _beginnings(keys: Mapping[int, str]) -> Iterator[tuple[tuple[int, int], floa
                 ):
                     longer[numbers_of_keys[key[:length]]].append((number, 0.55))
     for number, candidates in longer.items():
-        # A family name that several have is none of them.
+        # A family name that several persons have identifies none of them.
         if len(candidates) == 1:
             (second_number, score) = candidates[0]
             yield _ascending(number, second_number), score, "abbreviation: the beginning of the longer name"

@@ -1,4 +1,4 @@
-"""Merged values made anew from all mentions and from what people said, by the rules of sql/08_curation/015_merged.sql."""
+"""Recomputes merged values from all mentions and curations, by the rules of sql/08_curation/015_merged.sql."""
 
 from pg_graphrag.index.curation.storage import Storage
 from pg_graphrag.index.graph.merged import MAX_TOKENS, SUMMARY_FRAGMENTS, TABLES, as_description
@@ -12,7 +12,7 @@ SELECT s.{what}_id, s.kind, s.value, s.count, CASE s.kind WHEN 'd' THEN coalesce
   LEFT JOIN unnest($2, $3) AS t (value, tokens) ON s.kind = 'd' AND t.value = s.value COLLATE "C"
 """
 _GIVEN = {"entity": "$1, NULL, NULL", "relationship": "$1, NULL"}
-# $2: tokens of a description, $3: whether a model summarises, $4: from so many fragments. What was deleted is there no more.
+# $2: tokens of a description, $3: whether a model summarises, $4: from how many fragments. Deleted items are gone already.
 _UPDATE = {
     "entity": """
 UPDATE graphrag.entities t
@@ -127,7 +127,7 @@ def _count_tokens(db: Database, storage: Storage, what: str, ids: list[int]) -> 
 
 
 def recount_degrees(db: Database, ids: list[int]) -> None:
-    """Count the relationships of entities anew."""
+    """Count the relationships of entities again."""
     db.query_rows(
         "UPDATE graphrag.entities e SET degree ="
         " (SELECT pg_catalog.count(*) FROM graphrag.relationships r WHERE r.low_id = e.id)"

@@ -1,6 +1,7 @@
-"""Bring the graph in line with mentions and curations after curations changed, at the cost of what they touch.
+"""Brings the graph in line with mentions and curations after a change of curations, for the affected items alone.
 
-The merge counts what a batch changes; here the affected entities and relationships are computed from all their mentions.
+The merge counts what a batch changes; this module recomputes the affected entities and relationships from all their
+mentions.
 """
 
 from collections.abc import Collection, Iterable
@@ -20,8 +21,9 @@ ResolvedAliases = dict[str, tuple[str, bool]]
 
 @dataclass
 class Changes:
-    """What curations changed: `moved_keys`, whose mentions may belong to another entity now; `changed_keys` and
-    `changed_pairs`, of which people state something else now; the resolved aliases before and after."""
+    """The changes of curations: `moved_keys`, whose mentions may now belong to another entity; `changed_keys` and
+    `changed_pairs`, of which people now state something else; the resolved aliases before and after.
+    """
 
     old_aliases: ResolvedAliases
     new_aliases: ResolvedAliases

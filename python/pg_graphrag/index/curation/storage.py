@@ -1,4 +1,4 @@
-"""Where a curation writes: the locked corpus, its vectors and its tokenizer."""
+"""What a curation writes with: the locked corpus, its vectors and its tokenizer."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.llm.embedding.document_embedder import document_embedder
 from pg_graphrag.server import Database, cached_property, slices
 from pg_graphrag.server.access.caller import caller_of
-from pg_graphrag.server.corpus.corpora import Corpus, by_id, embedding_of
+from pg_graphrag.server.corpus.corpora import Corpus, corpus_by_id, embedding_of
 from pg_graphrag.server.corpus.spaces import Space, lock_spaces, spaces
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
@@ -28,7 +28,7 @@ class Storage:
         self.corpus = corpus
         self.tokens: dict[str, int] = {}
         self._vectors: dict[str, Vectors] = {}
-        # Texts of which the model has no vector.
+        # Texts without a vector by the model.
         self.without: dict[str, GraphRAGError] = {}
         self._model = corpus.options.embedding
 
@@ -41,7 +41,7 @@ class Storage:
         self.active: Space = ensure_storage(self._db, self.corpus, self._model)
         self._db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [self.corpus.id])
         self.spaces = spaces(self._db, self.corpus.id)
-        corpus = by_id(self._db, self.corpus.id) or self.corpus
+        corpus = corpus_by_id(self._db, self.corpus.id) or self.corpus
         if self.active.embedding != self._model:  # reembed() has swapped, or a worker has chosen, meanwhile
             self._vectors.clear()
             self.without.clear()

@@ -1,4 +1,4 @@
-"""suggest_merges: pairs of entities that may be one, for a person to decide. Reads only."""
+"""suggest_merges: pairs of entities that may be the same, for a person to decide. Reads only."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -8,12 +8,12 @@ from pg_graphrag.ground.json_reading import read_json
 from pg_graphrag.ground.numeric import int64s, np, packed
 from pg_graphrag.index.curation.name_variants import numbers, variants
 from pg_graphrag.server import Database, Row, slices
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.corpus.spaces import rows_of
 
 # A pair with less is not worth a person's time.
 LEAST = 0.6
-# Vectors are compared, each with each, among so many entities, those mentioned most: a second of one processor.
+# Vectors are compared, each with each, for the most mentioned entities up to this number: a second of one processor.
 MOST_COMPARED = 4000
 COMPARED_AT_ONCE = 500
 # Names with at least this cosine are a suggestion by themselves; the score is the cosine times the factor.
@@ -51,7 +51,7 @@ _OF_ONE_ROW = "SELECT r.name_id, r.entity_id FROM graphrag._row_names r WHERE r.
 
 def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> Iterator[tuple[str, str, float, str]]:
     """Yield (entity, target, score, reason) best first; the target is the one mentioned more."""
-    target_corpus = find(db, corpus)
+    target_corpus = find_corpus(db, corpus)
     if max_suggestions is None or max_suggestions < 1:
         raise GraphRAGError(f"max_suggestions cannot be {max_suggestions}", hint="Give 1 or more.")
     entities = {
@@ -76,13 +76,13 @@ def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> It
         row_of[pair] = row_entity
     for pair in _undone_merges(db, target_corpus.id, entities):
         pairs.pop(pair, None)
-    # Names of one row are its entity as they are.
+    # Names of one row are its entity already.
     own = {row["name_id"]: row["entity_id"] for row in db.query(_OF_ONE_ROW, ["int4"], [target_corpus.id])}
     pairs = {(low, high): pair for (low, high), pair in pairs.items() if own.get(low, low) != own.get(high, high)}
     suggestions = []
     for pair, (shared_count, smaller_count) in _shared_neighbours(db, list(pairs)).items():
         score, reason = pairs[pair]
-        # A row has the name by which its table knows it.
+        # The row gets the name by which its table knows it.
         target_row, entity_row = sorted(
             (entities[number] for number in pair), key=lambda row: (row["id"] != row_of.get(pair), _rank(row))
         )
@@ -113,7 +113,9 @@ def suggest(db: Database, corpus: str | None, max_suggestions: int | None) -> It
 
 
 def _names_of_rows(db: Database, corpus_id: int) -> Iterator[tuple[tuple[int, int], int, float, str]]:
-    """Yield (pair, the row's entity in it, score, reason) of what documents mention by names, aliases and codes of rows."""
+    """Yield (pair, the row's entity in it, score, reason) of entities that documents mention by names, aliases and codes of
+    rows.
+    """
     for row in db.query(_NAMES_OF_ROWS, ["int4"], [corpus_id]):
         keys = ", ".join(row["keys"][:MAX_KEYS]) + (", …" if len(row["keys"]) > MAX_KEYS else "")
         reason = f"row: ambiguous, a name, alias or code of {len(row['rows'])} rows: {keys}"
@@ -136,9 +138,9 @@ def _near_names(
     numbers_of: dict[int, tuple[str, ...]],
     pairs: Iterable[tuple[int, int]],
 ) -> dict[tuple[int, int], float]:
-    """Return the cosines, where at least NEAR, of pairs of names with the same numbers, and of `pairs`.
+    """Return the cosines, if at least NEAR, of pairs of names with the same numbers, and of `pairs`.
 
-    Of names in languages that the embedding model knows. "Pump 1" and "Pump 2" are near, as all of a series are to each other.
+    Only of names in languages that the embedding model knows. "Pump 1" and "Pump 2" are near, as all names of a series are.
     """
     if corpus.space is None:
         return {}

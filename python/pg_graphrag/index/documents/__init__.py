@@ -1,1 +1,1 @@
-"""Where documents come from: attached tables, and imports with chunks and mentions."""
+"""Sources of documents: attached tables, and imports with chunks and mentions."""

@@ -1,7 +1,7 @@
-"""Existing rows of an attached table become documents, a batch at a time.
+"""Turns existing rows of an attached table into documents, a batch at a time.
 
-The SQL is graphrag_attached._step() (sql/04_documents). It runs with its own settings, whatever those of the session, and
-reads a table only for its owner in his own session, or for a worker where the table is the extension owner's.
+The SQL is graphrag_attached._step() (sql/04_documents). It runs with its own settings, whatever those of the session
+are. It reads a table only in the session of the table's owner, or in a worker if the extension's owner owns the table.
 """
 
 import json
@@ -65,10 +65,10 @@ def take_replicated(db: Database, corpus: Corpus) -> None:
 
 
 def backfill(db: Database, corpus: Corpus, job: Job) -> bool:
-    """Do one step of a job of kind ``attach``: of the `BackfillPass` in its payload, or of what replication brought.
+    """Do one step of a job of kind ``attach``: of the `BackfillPass` in its payload, or of rows that replication brought.
 
-    Returns True when the job is done, False when there are more steps. The caller commits. No worker takes the job of a table
-      that workers may not read; a locked table gets a job for later.
+    Returns True when the job is done, False when there are more steps. The caller commits. No worker takes the job of a
+    table that workers may not read; a locked table gets a job for later.
     """
     payload = job.payload
     if payload.get("replicated"):

@@ -13,7 +13,7 @@ from pg_graphrag.index.extraction.extracted_mentions import add_mentions
 from pg_graphrag.index.extraction.records import Extraction
 from pg_graphrag.index.graph.drafts import Claim, DocumentDraft, DueDocument
 from pg_graphrag.server import Database
-from pg_graphrag.server.corpus.corpora import find
+from pg_graphrag.server.corpus.corpora import find_corpus
 from pg_graphrag.text.chunks import Chunk
 
 _DOCUMENT = {"source_key", "title", "content", "metadata", "chunks"}
@@ -46,7 +46,7 @@ SELECT s.id, s.corpus_id, s.content_hash, g.chunks
  WHERE (i.content_hash, i.chunks) IS DISTINCT FROM (EXCLUDED.content_hash, EXCLUDED.chunks)
 RETURNING i.document_id
 """
-# An existing document with the same content is indexed anew: its mentions have changed.
+# An existing document with the same content is indexed again, because its mentions have changed.
 _REINDEX = """
 UPDATE graphrag.documents d
    SET indexed_at = NULL
@@ -57,9 +57,9 @@ UPDATE graphrag.documents d
 def import_documents(db: Database, corpus: str | None, documents: str | None) -> str:
     """Serve graphrag.import_documents(); all entries are checked before any is written.
 
-    Raises GraphRAGError: 22023 with the place of what is wrong; 42704 for an unknown corpus.
+    Raises GraphRAGError: 22023 with the place of the error; 42704 for an unknown corpus.
     """
-    target = find(db, corpus)
+    target = find_corpus(db, corpus)
     entries = _read_documents(documents)
     reasons: list[str] = []
     keys: set[str] = set()
@@ -102,7 +102,7 @@ class ImportedDocument:
             previous_end = max(previous_end, end)
 
     def has_prose(self, draft: DocumentDraft) -> bool:
-        """Whether concepts are found besides: none are."""
+        """Whether concepts are searched as well: no."""
         return False
 
     def add_to(self, draft: DocumentDraft, count: Callable[[str], int], read: object) -> None:
@@ -124,7 +124,7 @@ def imported_of(db: Database, documents: Sequence[DueDocument]) -> dict[int, Imp
 
 
 def _extraction(chunk: dict[str, Any]) -> Extraction:
-    """Return a chunk's mentions, cleaned as a model's mentions are; weights stay as they are."""
+    """Return a chunk's mentions, cleaned like a model's mentions; weights stay unchanged."""
     extraction = Extraction()
     for entity in chunk.get("entities") or ():
         extraction.add_entity(entity["name"], entity.get("type") or "", entity.get("description") or "")

@@ -1,1 +1,1 @@
-"""Extraction by a model: entities, relationships and claims of a chunk, and summaries of what many chunks say."""
+"""Extraction by a model: entities, relationships and claims of a chunk, and summaries of many descriptions."""

@@ -1,4 +1,6 @@
-"""Descriptions of pictures by a model that sees, in jobs of their own: texts are found before, and indexed anew with them."""
+"""A vision model describes pictures, in jobs of their own: the text is searchable before, and is indexed again with
+the descriptions.
+"""
 
 import time
 from collections.abc import Generator, Sequence
@@ -23,12 +25,13 @@ MOST_OUTPUT = 2000
 MAX_CHARACTERS = 20_000
 # Pictures described together, whose bytes are in memory meanwhile.
 BATCH = 8
-# Pictures of one turn, whose documents are indexed anew after it, and seconds after which it ends: others wait for the worker.
+# Pictures of one turn, after which their documents are indexed again; and seconds after which it ends, because others
+# wait for the worker.
 TURN, TURN_SECONDS = 500, 60
 # Characters of the document that go with a picture.
 BESIDE = 1200
 
-# Of a history the pictures come described from their documents.
+# Pictures of a history come with the descriptions of their documents.
 _IS_DUE = """
        FROM graphrag.pictures p
        JOIN graphrag.documents d ON d.id = p.document_id AND d.retracted_at IS NULL
@@ -102,12 +105,14 @@ def describe(db: Database, corpus: Corpus, job: Job) -> bool:
     return due_count(db, corpus) == 0
 
 
-# Number of a picture, what it shows, and why nobody knows.
+# Number of a picture, its description, and why it has none.
 _Described = tuple[int, str | None, str | None]
 
 
 def _write(db: Database, described: Sequence[_Described]) -> bool:
-    """Write descriptions, as far as nobody has locked the documents; the triggers have these indexed anew. Whether all are."""
+    """Write descriptions of documents that nobody has locked; triggers queue these documents again. Return whether all are
+    written.
+    """
     ids, *words = (list(column) for column in zip(*described, strict=True))
     documents = [row["id"] for row in db.query(_LOCK, ["int8[]"], [ids])]
     db.query(_WRITE, ["int8[]", "text[]", "text[]", "int8[]"], [ids, *words, documents])

@@ -1,4 +1,6 @@
-"""The extraction of a chunk as a task of the gateway: ask, glean, keep what is complete, ask for the rest in another way."""
+"""The extraction of one chunk as a task of the gateway: ask, glean, keep what is complete, ask for the rest in
+another way.
+"""
 
 import json
 import re
@@ -15,7 +17,7 @@ from pg_graphrag.index.extraction.extraction_replies import (
     TEMPLATE,
     UNGROUNDED,
     UnusableReply,
-    parse,
+    parse_extraction,
     salvage,
 )
 from pg_graphrag.index.extraction.grounding import SourceText, ground
@@ -40,7 +42,7 @@ from pg_graphrag.text.sentences import ends
 MIN_PART = 200
 # A text of this many characters is cut in two where a reply about it does not end.
 LONG_TEXT = 1000
-# Output tokens of an extraction: some, and so many for each token of the text; recorded extractions stay below.
+# Output tokens of an extraction: a base, and so many for each token of the text; recorded extractions stay below.
 REPLY_TOKENS, TOKENS_PER_TOKEN, MOST_TOKENS = 400, 3, 8000
 # Words of the prompt in a row that no description has by chance.
 TEMPLATE_WORDS = 4
@@ -55,14 +57,15 @@ Ask = Callable[..., Generator[ChatRequest, Reply, tuple[Extraction, str]]]
 def extraction(
     options: Options, title: str | None, text: str, source: SourceText, *, waits_for_tokens: bool = True
 ) -> Extracting:
-    """Ask for the entities, relationships and claims of `text`, and hold them against the text and the corpus' schema.
+    """Ask for the entities, relationships and claims of `text`, and check them against the text and the corpus' schema.
 
-    What is complete of a reply is kept, the rest asked for again, each time otherwise: at most 1 + `options.max_gleaning` +
-    `RETRIES` requests for a text that fits the model. Where nothing of use came, the result has a `fault`.
+    Complete parts of a reply are kept; the rest is asked for again, each time in another way: at most 1 +
+    `options.max_gleaning` + `RETRIES` requests for a text that fits the model. If nothing usable came, the result has a
+    `fault`.
 
     `waits_for_tokens`: whether a model that is silent for too long is asked later; else its silence is the text's fault.
 
-    Raises ProviderFault, BudgetReached, Waiting: as the gateway has it.
+    Raises ProviderFault, BudgetReached, Waiting: as in the gateway.
     """
     try:
         ask = partial(_ask, options, source, waits_for_tokens)
@@ -78,7 +81,7 @@ def extraction(
 
 
 def _extraction(ask: Ask, options: Options, title: str | None, text: str, rounds: int, tries: int) -> Extracting:
-    """Ask about `text`: the first request, so many gleaning `rounds`, and so many `tries` more where replies are faulty."""
+    """Ask about `text`: the first request, then gleaning `rounds`, and `tries` more if replies are faulty."""
     messages = _messages(options, title, text)
     retry = 0
     while True:
@@ -146,9 +149,9 @@ def _ask(
     *,
     is_gleaning: bool = False,
 ) -> Generator[ChatRequest, Reply, tuple[Extraction, str]]:
-    """Ask once; return what is complete of the reply, marked as repaired where not all of it is, and the reply so far.
+    """Ask once; return the complete part of the reply, marked as repaired if a part is missing, and the reply so far.
 
-    Raises ItemFault: nothing of it can be used.
+    Raises ItemFault: no part is usable.
     """
     request = ChatRequest(
         "extract",
@@ -180,17 +183,17 @@ def _ask(
 def _usable(
     options: Options, source: SourceText, prompt: str, text: str, cut_off: bool, *, is_gleaning: bool
 ) -> Extraction:
-    """Return the extraction of a complete reply; what is refused here is not cached."""
-    result = parse(text, cut_off, may_be_nothing=is_gleaning)
+    """Return the extraction of a complete reply; a reply that is refused here is not cached."""
+    result = parse_extraction(text, cut_off, may_be_nothing=is_gleaning)
     return _checked(result, options, source, prompt, text, is_gleaning=is_gleaning)
 
 
 def _checked(
     result: Extraction, options: Options, source: SourceText, prompt: str, raw: str, *, is_gleaning: bool
 ) -> Extraction:
-    """Return an extraction without what nobody asked for and without the prompt's own words.
+    """Return an extraction without items that nobody asked for and without the prompt's own words.
 
-    Raises UnusableReply: nothing else is left, or nothing of it stands in the text.
+    Raises UnusableReply: nothing else is left, or nothing of it is in the text.
     """
     if not options.claims:
         result.claims.clear()
@@ -231,7 +234,7 @@ def _stammers(type_: str) -> bool:
 
 
 def _remove_template(result: Extraction, prompt: str, source: SourceText) -> None:
-    """Remove what has the prompt's own words for its description; its example names nothing."""
+    """Remove items whose description is the prompt's own words; the prompt's example names nothing."""
     words = " ".join(prompt.split())
 
     def is_template(description: str) -> bool:
@@ -257,7 +260,7 @@ def _remove_template(result: Extraction, prompt: str, source: SourceText) -> Non
 
 
 def as_reply(found: Extraction) -> str:
-    """Return what was found as the model would have said it."""
+    """Return the extraction in the form of a model's reply."""
     lists = {
         "entities": [
             {"name": entity.name, "type": entity.type, "description": entity.description}

@@ -1,4 +1,4 @@
-"""An extraction becomes mentions: their places in the chunk, and the texts that retrieval scores."""
+"""Turns an extraction into mentions, with their places in the chunk and the texts that retrieval scores."""
 
 import unicodedata
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
-"""A model's answer read as an extraction: complete, or a fault of the item, whose readable parts can be salvaged.
+"""Parses a model's reply as an extraction: complete, or an item fault whose readable parts can be salvaged.
 
-It is JSON, or the delimited rows that LightRAG's and GraphRAG's prompts ask for.
+A reply is JSON, or the delimited rows that LightRAG's and GraphRAG's prompts ask for.
 """
 
 import json
@@ -30,12 +30,12 @@ def has_rows(text: str) -> bool:
 
 
 def read_rows(text: str) -> tuple[Extraction, str | None]:
-    """Return the extraction of the rows, and what is wrong with them, None if nothing is.
+    """Return the extraction of the rows, and their fault, None if there is none.
 
-    Entities: ``entity, name, type, description``. Relationships: ``relation, source, target`` and ``keywords,
-    description`` (LightRAG), ``description, keywords, strength`` (LightRAG before 1.4) or ``description, strength``
-    (GraphRAG). Claims, without a first word: ``subject, object, type, status, start, end, description, source``.
-    Only the end marker shows that the answer is complete.
+    Entities: ``entity, name, type, description``. Relationships: ``relation, source, target`` and ``keywords, description``
+    (LightRAG), ``description, keywords, strength`` (LightRAG before 1.4) or ``description, strength`` (GraphRAG). Claims,
+    without a first word: ``subject, object, type, status, start, end, description, source``. Only the end marker shows that
+    the answer is complete.
     """
     extraction = Extraction()
     marker = _COMPLETE.search(text)
@@ -101,8 +101,8 @@ def split_keywords(text: str) -> list[str]:
     return [word for word in re.split(r"[,;，；、\n]", text) if word.strip()]
 
 
-# Keys of the lists and of the items, folded to letters and digits; the first is the one our prompts ask for. Lists have words
-# besides: "extracted_entities", "relationship_list".
+# Keys of the lists and of the items, folded to letters and digits; the first is the one that our prompts ask for. List
+# names may have further words: "extracted_entities", "relationship_list".
 _LISTS = {
     "entities": ("entities", "entity", "nodes", "node", "vertices", "实体", "エンティティ"),
     "relationships": (
@@ -114,7 +114,7 @@ _KINDS = {name: kind for kind, names in _LISTS.items() for name in names}
 _LIST_WORDS = re.compile(r"^(?:extracted|identified|named|all|listof)+|lists?$|列表$")
 _NAME = ("name", "entityname", "title", "entity", "nodename", "名称")
 _ID = ("id", "entityid", "nodeid")
-# Fields that may hold the name, where there is no other.
+# Fields that may hold the name, if no better one is there.
 _POSSIBLE_NAME = ("text", "mention", "term", "value", "label")
 _TYPE = ("type", "entitytype", "category", "class", "kind", "nodetype", "labels", "label", "类型")
 _CALL = {"arguments", "parameters", "function", "toolcalls", "toolinput", "input"}
@@ -137,13 +137,13 @@ _STRENGTH = ("strength", "weight", "relationshipstrength")
 # The key of an entity that stands for it in relationships: 3, n1, node_12.
 _NUMBERED = re.compile(r"[A-Za-z]{0,8}[\s_-]?\d{1,9}")
 
-# What stands between tags of whatever name before JSON that has none: reasoning.
+# A block between tags of any name, before JSON: reasoning.
 _FIRST_BLOCK = re.compile(
     r"\s*(?:```\w*\s*)?(?:<([a-z][\w:-]{0,40})(?: [^<>\n]{0,100})?>.*?</\1>|\[([A-Z]{3,20})\].*?\[/\2\])"
     r"\s*(?:```\w*\s*){0,2}(?=[\[{])",
     re.DOTALL,
 )
-# What is said between a draft and what takes its place; and the share of the draft's entities that this must have.
+# Words between a draft and its replacement; and the share of the draft's entities that the replacement must have.
 _AGAIN = re.compile(
     r"\b(?:wait|hm+|actually|let me (?:re|fix|correct|double)|i (?:forgot|missed|should (?:re|also|not))"
     r"|(?:corrected|revised|final|updated|complete) (?:version|json|output|answer|extraction|result))|等等|等一下|重新|待って",
@@ -152,7 +152,7 @@ _AGAIN = re.compile(
 _REPEATED = 0.6
 # Wrappers around each other that are opened.
 _MAX_WRAPPERS = 40
-# Entities, relationships and claims of one answer: no chunk has so many, and a worker needs half a minute for them.
+# Entities, relationships and claims of one answer: no chunk has more, and a worker needs half a minute for them.
 MAX_ITEMS = 5000
 # An answer that compresses this well repeats itself, counting upwards it may be, which `llm.repetition` lets pass.
 _LOOP_BYTES, _LOOP_RATIO = 4000, 40
@@ -173,14 +173,14 @@ TEMPLATE, UNGROUNDED = "the reply repeats the prompt", "the reply names nothing 
 NOTHING = "the model found nothing"
 
 
-def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
+def parse_extraction(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
     """Return the extraction of an answer.
 
     `text`: JSON (see `pg_graphrag.text.prompts` "extract"), alone or within prose or a code fence, or delimited rows.
-    `cut_off`: whether the endpoint says that the answer ends too early.
+    `cut_off`: whether the endpoint says that the answer ended too early.
     `may_be_nothing`: whether prose counts as "nothing": the answer to "what was missed?".
 
-    Raises ItemFault when a part is missing, unreadable or of a wrong type.
+    Raises ItemFault when a part is missing, unreadable or has a wrong type.
     """
     extraction, wrong = _read_extraction(text)
     if len(extraction) > MAX_ITEMS:
@@ -198,7 +198,7 @@ def parse(text: str, cut_off: bool, may_be_nothing: bool = False) -> Extraction:
 
 
 def salvage(text: str) -> Extraction | None:
-    """Return the readable parts of an answer that `parse` refuses, marked as repaired; None when there are none."""
+    """Return the readable parts of an answer that `parse_extraction` refuses, marked as repaired; None if there are none."""
     extraction, _ = _read_extraction(text)
     extraction.repaired = True
     return extraction if 0 < len(extraction) <= MAX_ITEMS else None
@@ -210,7 +210,7 @@ _NO_LISTS = "it holds no list of entities or relationships"
 
 
 def _read_extraction(text: str) -> tuple[Extraction, str | None]:
-    """Return (the usable extraction, what is wrong; None when the answer is complete)."""
+    """Return (the usable extraction, its fault; None when the answer is complete)."""
     body = without_reasoning(text)
     values, torn = _values(body)
     if block := _FIRST_BLOCK.match(body):
@@ -272,7 +272,7 @@ def _values(text: str) -> tuple[list[Any], bool]:
 
 
 def _has_kinds_of(values: list[Any], draft: list[Any]) -> bool:
-    """Whether values have a list of each kind of which a draft says something: they may take its place."""
+    """Whether values have a list of each kind that a draft has items of, so that they may replace the draft."""
     kinds = {kind for value in values for kind, _ in _lists(value)}
     return kinds >= {kind for value in draft for kind, items in _lists(value) if items}
 
@@ -294,14 +294,14 @@ def _folded(name: Any) -> str:
 
 
 def _kind(name: Any) -> str | None:
-    """Return what a list is of, by its key."""
+    """Return the kind of items in a list, by its key."""
     return _KINDS.get(_folded(name)) or _KINDS.get(_LIST_WORDS.sub("", _folded(name)))
 
 
 def _lists(value: Any, depth: int = 0, bare: bool = True) -> Iterator[tuple[str, Any]]:
     """Yield (entities | relationships | claims, the list) of a value and of wrappers around it.
 
-    `bare`: whether what is in lists of other names, or of none, may be entities.
+    `bare`: whether items of lists with other names, or none, may be entities.
     """
     if depth > _MAX_WRAPPERS:
         return
@@ -350,7 +350,7 @@ def _of_types(lists: dict[str, list[Any]]) -> Iterator[Any]:
 
 
 def _names_by_id(lists: Iterable[Any]) -> dict[str, str]:
-    """Return {id: name} of entities whose id stands for them in relationships."""
+    """Return {id: name} of entities that relationships refer to by id."""
     names: dict[str, str] = {}
     for items in lists:
         for item in items if isinstance(items, list) else ():
@@ -400,7 +400,7 @@ def _entity_name(fields: dict[str, Any]) -> str:
         return number
     if not number or _NUMBERED.fullmatch(number):
         return _text(fields, others)
-    # A label is a type where there is no other.
+    # A label is a type if there is no other.
     is_name = others == ["label"] and fields.keys() & {*_TYPE} - {"label"}
     return _text(fields, others) if is_name else number
 

@@ -1,7 +1,7 @@
-"""Whether a name stands in the text that a model read, and whether what it says has the text's numbers and names.
+"""Whether the text that a model read has an extracted name, and has the numbers and names of a description.
 
-Tolerant of how languages write one name twice: inflection, compounds, width, marks, the order of names, hyphens, points and
-initials. A name of several words stands in a text that has each of them.
+It tolerates different spellings of one name: inflection, compounds, width, diacritics, the order of names, hyphens,
+points and initials. A name of several words is in a text that has each of the words.
 """
 
 import re
@@ -27,7 +27,7 @@ _LITTLE = frozenset(
     "a an the of and or for in on at by to from with s 's de der die das den dem des ein eine von und im am zu la le les el los "
     "las du d l di da del della et y e i mr mrs ms miss dr prof sir lady lord herr frau".split()
 )
-# Scripts without spaces, and those whose words take others on, before or behind.
+# Scripts without spaces, and scripts whose words take prefixes or suffixes.
 _UNSPACED = HAN + KANA + UNANALYSED
 _WORD = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\W_])+")
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
@@ -70,7 +70,7 @@ _ALL_ENDS = frozenset(f"{_ENGLISH_ENDS} {_GERMAN_ENDS} {_OTHER_ENDS}".split())
 # Shorter words have these ends alone.
 _LONG_ENDS = frozenset("ation ations ings ness iness ment ments".split())
 _SHORT_ENDS = frozenset("s es n en e er d ed".split())
-# Kinds of what has a name: models write them behind it.
+# Words for kinds of things, which models add to names.
 _KINDS = frozenset(
     "album band book bridge building center centre church city club company concert department district event family festival "
     "film game group home hospital house island lake language league magazine meeting museum office park party people place "
@@ -89,9 +89,10 @@ _PARTICLES = frozenset("のとやをにがはへで的之和与與及・ー")
 
 
 class SourceText:
-    """What a model read: a chunk, the title of its document and the heading of its section.
+    """The text that a model read: a chunk, the title of its document and the heading of its section.
 
-    `elsewhere`: the other chunks of the document, which have the full names of what this one calls by the last name.
+    `elsewhere`: the other chunks of the document, which may have the full name of a person whom this chunk calls by the
+    last name.
     """
 
     def __init__(self, *texts: str | None, language: str = "en") -> None:
@@ -143,7 +144,8 @@ class SourceText:
         repeated = {word: count for word, count in Counter(weighty).items() if count > 1}
         if any(self._counts[word] < count for word, count in repeated.items()):
             return False
-        # "Training plan" of what a text calls a plan. What else is a proper name says with it what it is or has, or is another.
+        # "Training plan" for what a text calls a plan. Any other word in a proper name says what the thing is or has,
+        # or makes it another.
         if (
             len(missing) * 2 <= len(weighty)
             and all(map(self._is_common, missing))
@@ -214,7 +216,7 @@ class SourceText:
             yield match[1] or match[2]
 
     def _is_compound(self, part: str, rest: str) -> bool:
-        """Whether two parts of a word are words, as far as a lexicon tells: not what is cut in the midst."""
+        """Whether both parts of a word are words, according to a lexicon, so that the word was not cut in the middle."""
         if self._known_language not in _ENDS:
             return len(rest) >= _BEGINNING
         bare = [rest, *(rest.removeprefix(link).removesuffix(link) for link in ("s", "n", "en", "es"))]
@@ -232,7 +234,7 @@ class SourceText:
         return frozenset(_fold(word) for word in _SMALL.findall(self._text))
 
     def _is_common(self, word: str) -> bool:
-        """Whether a word names nothing, and only says of what kind a name is: meeting, Gespräch."""
+        """Whether a word names nothing by itself, and only says the kind of thing: meeting, Gespräch."""
         if _is_unspaced(word):
             return word in CJK_GENERIC
         try:
@@ -345,10 +347,10 @@ NOT_IN_TEXT, SAYS_OTHERWISE = "not in the text", "says what the text does not"
 
 
 def ground(extraction: Extraction, source: SourceText, mode: str) -> None:
-    """Hold an extraction against its text: what is not in it goes to `unfit`, and out of the graph where the mode is strict.
+    """Check an extraction against its text: items that are not in it go to `unfit`, and in strict mode leave the graph.
 
-    So does a relationship whose end is not. Descriptions and claims with numbers or names that the text does not have are
-    marked, and stay.
+    So does a relationship with such an end. Descriptions and claims with numbers or names that the text lacks are marked,
+    and stay.
     """
     if mode == "off":
         return

@@ -1,4 +1,4 @@
-"""Entities, relationships and claims of a chunk, cleaned: nothing here can break a row, an index or a prompt."""
+"""Entities, relationships and claims of a chunk, cleaned so that they cannot break a row, an index or a prompt."""
 
 import math
 import re
@@ -56,15 +56,15 @@ def clean_name(value: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _name_and_key(name: str) -> tuple[str, str]:
-    """Return a name as it is displayed, and its key; cached, as an answer repeats most names."""
+    """Return a name in its displayed form, and its key; cached, as an answer repeats most names."""
     display_name = clean_name(name)
     return display_name, key(display_name)
 
 
 def strength(value: Any) -> Decimal:
-    """Return a strength above 0 and at most 10, to two places; 1 where `value` (a number, "7", "7/10") is none.
+    """Return a strength above 0 and at most 10, to two places; 1 if `value` (a number, "7", "7/10") is none.
 
-    A Decimal comes from an import, not from a model, and is returned as it is.
+    A Decimal comes from an import, not from a model, and is returned unchanged.
     """
     if isinstance(value, Decimal):
         return value
@@ -129,9 +129,9 @@ class Relationship:
 class Extraction:
     """Entities by key, relationships by sorted pair of keys, claims in order.
 
-    `statements`: relationships as they were given, before those of a pair became one. `drop_reasons` says what could not be used
-    and why; `repaired` whether a part of the model's answers was unreadable, `is_partial` whether the rest could not be had
-    either; `unfit` has what the text or the corpus' schema has no place for. `fault`: why there is nothing to use.
+    `statements`: relationships as they were given, before those of a pair became one. `drop_reasons`: items that could not
+    be used, and why. `repaired`: whether a part of the model's answers was unreadable. `is_partial`: whether the rest could
+    not be had either. `unfit`: items that do not fit the text or the corpus' schema. `fault`: why there is nothing to use.
     """
 
     entities: dict[str, Entity] = field(default_factory=dict)
@@ -222,7 +222,7 @@ class Extraction:
         self.state(new)
 
     def state(self, new: Relationship) -> None:
-        """Add a relationship of known entities to that of the pair."""
+        """Add a relationship of known entities to the one of its pair."""
         pair = new.pair
         old = self.relationships.get(pair)
         self.relationships[pair] = new if old is None else _merge(old, new)
@@ -342,10 +342,11 @@ _SHOWN = 300
 
 
 def fit(extraction: Extraction, schema: ExtractionSchema) -> None:
-    """Keep in `extraction` what fits; add what does not to `unfit`: {kind, item, reason}, in the order of keys.
+    """Keep the items of `extraction` that fit the schema; add the others to `unfit`: {kind, item, reason}, in the order of
+    keys.
 
-    Of an open schema everything fits, but has no attributes. A relationship fits by the types of its ends and by one of its
-    keywords, and gets its direction from the schema; that keyword then stands first.
+    Everything fits an open schema, but loses its attributes. A relationship fits by the types of its ends and by one of its
+    keywords, and gets its direction from the schema; that keyword then comes first.
     """
     if not schema.is_closed:
         for key, entity in extraction.entities.items():
@@ -370,7 +371,7 @@ def fit(extraction: Extraction, schema: ExtractionSchema) -> None:
             item = {"name": entity.name, "attribute": name[:MAX_SCHEMA_NAME], "value": raw[:_SHOWN]}
             unfit.append({"kind": "attribute", "item": item, "reason": reason})
         extraction.entities[key] = replace(entity, attributes=values)
-    # Each as it was stated: of a pair one relation may fit and another not.
+    # Each as it was stated: one relation of a pair may fit and another not.
     extraction.relationships.clear()
     for relationship in sorted(dict.fromkeys(extraction.statements), key=lambda stated: stated.pair):
         fitting, reason = _fitting(extraction, relationship, schema)
@@ -387,7 +388,7 @@ def fit(extraction: Extraction, schema: ExtractionSchema) -> None:
 
 
 def keep_most(extraction: Extraction) -> None:
-    """Keep of what does not fit the first items, and how many more there were."""
+    """Keep the first unfit items, and the number of the others."""
     if (more := len(extraction.unfit) - MAX_UNFIT) > 0:
         rest = {"kind": "rest", "item": {"count": more}, "reason": "more than are kept"}
         extraction.unfit[MAX_UNFIT:] = [rest]
@@ -396,7 +397,7 @@ def keep_most(extraction: Extraction) -> None:
 def _fitting(
     extraction: Extraction, relationship: Relationship, schema: ExtractionSchema
 ) -> tuple[Relationship | None, str]:
-    """Return (a relationship as the schema has it, ""), or (None, why it does not fit)."""
+    """Return (a relationship in the form of the schema, ""), or (None, why it does not fit)."""
     ends = [extraction.entities.get(end) for end in (relationship.source, relationship.target)]
     source, target = ends
     if source is None or target is None:

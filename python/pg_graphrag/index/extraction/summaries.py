@@ -1,7 +1,7 @@
-"""Summaries of many descriptions (LightRAG, GraphRAG), in jobs of their own, never part of a merge.
+"""Summaries of many descriptions (LightRAG, GraphRAG), in jobs of their own, never within a merge.
 
-Map-reduce: fragments are grouped by their hashes, so that an added or removed fragment changes one group, and the answers
-for the others are in the cache.
+Map-reduce: fragments are grouped by their hashes. A new or removed fragment changes one group; the answers for all
+other groups are in the cache.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from pg_graphrag.index.graph.merge import apply_edits
 from pg_graphrag.index.graph.merged import TABLES
 from pg_graphrag.llm.endpoints.faults import ContextTooLong, ItemFault, ProviderFault, Waiting
 from pg_graphrag.llm.endpoints.gateway import Gateway
-from pg_graphrag.llm.endpoints.providers import load
+from pg_graphrag.llm.endpoints.providers import load_provider
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, Reply, asked_again, in_turn
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, revise
@@ -30,7 +30,7 @@ GROUP_TOKENS = 12_000
 # Words asked for, and the most characters of a usable answer: ten times as many as these words could have.
 WORDS = 200
 MAX_CHARACTERS = 10_000
-# Output tokens of a summary: so many more than it reads, and never more: scripts without spaces take several for a word.
+# Output tokens of a summary: by so many more than it reads, up to a maximum: scripts without spaces take several for a word.
 LEAST_OUTPUT, MOST_OUTPUT = 200, 1200
 # Entities and relationships summarised together.
 BATCH = 32
@@ -42,9 +42,9 @@ _FENCE = re.compile(r"```\w*\n")
 
 
 def summary(options: Options, subject: str, fragments: Sequence[tuple[str, int]]) -> Summarizing:
-    """Ask for a description that sums up all `fragments`, (text, tokens).
+    """Ask for a description that summarises all `fragments`, (text, tokens).
 
-    Raises ItemFault, ProviderFault, BudgetReached: as the gateway has it.
+    Raises ItemFault, ProviderFault, BudgetReached: as in the gateway.
     """
     parts = _groups(list(fragments))
     if len(parts) == 1:
@@ -122,7 +122,7 @@ def summarize(db: Database, corpus: Corpus, job: Job) -> bool:
                 [corpus.id],
             )
         return True
-    limit = BY_BATCH if load(db, corpus.options.llm.of("summary")[0]).batch else BATCH
+    limit = BY_BATCH if load_provider(db, corpus.options.llm.of("summary")[0]).batch else BATCH
     due_items = [
         (kind, row)
         for kind, sql in _DUE.items()

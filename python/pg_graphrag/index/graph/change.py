@@ -43,9 +43,9 @@ class Delta:
 class Change:
     """Mentions that come and go in one transaction, collected before the corpus is locked.
 
-    `values`: how many more mentions give an entity a (n)ame, (t)ype or (d)escription; `relationship_values`: likewise
+    `values`: how many more mentions give an entity a (n)ame, (t)ype or (d)escription; `relationship_values`: the same for
     (d)escription and (k)eyword; `tokens` of new descriptions. `removed_mentions`, `new_mentions`: {chunk: the entities that
-    it mentioned, or mentions now}; `row_chunks`: which of these chunks are of rows.
+    it mentioned, or mentions now}; `row_chunks`: the chunks of rows among them.
     """
 
     corpus_id: int
@@ -60,7 +60,7 @@ class Change:
     row_chunks: set[int] = field(default_factory=set)
 
     def add_chunk(self, document_id: int, chunk_id: int, draft: ChunkDraft, *, is_row: bool = False) -> None:
-        """Note a new chunk's mentions. `is_row`: it is of a row of an attached table."""
+        """Count a new chunk's mentions. `is_row`: it is the chunk of a row of an attached table."""
         self.chunks.append((document_id, chunk_id, draft))
         if is_row:
             self.row_chunks.add(chunk_id)
@@ -174,7 +174,7 @@ def insert_entity_mentions(db: Database, corpus_id: int, rows: Sequence[tuple[An
 
 
 def entity_mentions(change: Change, ids: dict[str, int | None]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of new mentions, and note in `change` what they add."""
+    """Yield the rows of new mentions, and count in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:
         counted_ids = change.new_mentions.setdefault(chunk_id, set())
         for key, entity in draft.entities.items():
@@ -239,7 +239,7 @@ def insert_relationship_mentions(db: Database, corpus_id: int, rows: Sequence[tu
 def relationship_mentions(
     change: Change, ids: dict[str, int | None], pairs: Pairs, relationship_ids: dict[tuple[int, int], int]
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of new mentions, and note in `change` what they add."""
+    """Yield the rows of new mentions, and count in `change` what they add."""
     for document_id, chunk_id, draft in change.chunks:
         counted_ids: set[int] = set()
         for keys, relationship in draft.relationships.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.json_reading import read_json
-from pg_graphrag.index.graph.cypher_text import REFERENCE, Query, json_of, parse, with_types
+from pg_graphrag.index.graph.cypher_text import REFERENCE, Query, json_of, parse_cypher, with_types
 from pg_graphrag.server import OWNER, Database, Row
 from pg_graphrag.server.corpus import corpora
 from pg_graphrag.server.corpus.corpora import Corpus
@@ -28,9 +28,9 @@ SELECT CASE WHEN n.oid IS NOT NULL OR g.namespace IS NOT NULL
 
 
 def flaw_of_graph(db: Database, corpus: Corpus) -> tuple[bool, str | None]:
-    """Return (whether there is a graph, or anything of its name, or a record of one; what is wrong with it, or None).
+    """Return (whether there is a graph, anything of its name, or a record of one; what is wrong with it, or None).
 
-    55000 where others than superusers may create in AGE's schema.
+    55000 if others than superusers may create in AGE's schema.
     """
     db.query("SELECT graphrag._check_age()")
     rows = db.query(_FLAW, ["int4"], [corpus.id])
@@ -38,7 +38,7 @@ def flaw_of_graph(db: Database, corpus: Corpus) -> tuple[bool, str | None]:
 
 
 def has_graph(db: Database, corpus: Corpus) -> bool:
-    """Tell whether the corpus has its graph, and has it yet; 55000 for a graph that is not its own or was changed."""
+    """Return whether the corpus should have a graph, and has it; 55000 for a graph that is not its own or was changed."""
     if not corpus.options.cypher:
         return False
     exists, flaw = flaw_of_graph(db, corpus)
@@ -61,7 +61,7 @@ SELECT c.graph_name, pg_catalog.pg_has_role({OWNER}, 'USAGE') AS is_owner,
  WHERE c.name = $1
 """
 
-# Of the graphs' vertices (100_ensure_graph.sql).
+# Labels of the graphs' vertices (100_ensure_graph.sql).
 _LABELS = frozenset({"Entity", "Chunk", "Document", "Community"})
 # The labels of the graph, to which its owner may have added some, and the types of the corpus' rows.
 _NAMES = """
@@ -77,22 +77,22 @@ _SLICE = 500
 
 
 def cypher(db: Database, corpus: str | None, query: str | None, params: str | None) -> Iterator[str]:
-    """Run a Cypher query that only reads; return one JSON object per row, keyed by RETURN's aliases.
+    """Run a Cypher query that only reads; return one JSON object for each row, keyed by RETURN's aliases.
 
-    `corpus`: corpus whose graph is asked. One without a graph yet has no rows.
-    `query`: Cypher; ``$name`` stands for a parameter. A label that the graph does not have is a type of entities.
+    `corpus`: the corpus whose graph is queried. One without a graph yet has no rows.
+    `query`: Cypher; ``$name`` is a parameter. A label that the graph does not have is a type of entities.
     `params`: JSON object of the parameters.
 
-    Raises GraphRAGError: see `cypher_text.parse`; 42704 for an unknown corpus, 22023 for parameters that do not fit, 42501
-      for a caller who is not the extension's owner, 55000 for a graph that is not the corpus's or that it is not to have,
-      0A000 for what is refused on a standby or under row-level security; AGE's own errors with a hint to its reference.
+    Raises GraphRAGError: see `cypher_text.parse_cypher`; 42704 for an unknown corpus, 22023 for parameters that do not fit, 42501
+      if the caller is not the extension's owner, 55000 for a graph that is not the corpus's or that it should not have,
+      0A000 for queries refused on a standby or under row-level security; AGE's own errors with a hint to its reference.
     """
     rows = db.query(_STATE, ["text"], [corpus])
     if not rows:
         raise corpora.unknown_corpus(db, corpus)
     state = rows[0]
     graph = state["graph_name"]
-    read_query = parse(query or "")
+    read_query = parse_cypher(query or "")
     values = _parameters(read_query, params)
     _refuse_unsafe(read_query, state)
     if not state["is_owner"]:
@@ -102,7 +102,7 @@ def cypher(db: Database, corpus: str | None, query: str | None, params: str | No
             hint=f"AGE does not keep readers from writing, so graphs belong to {state['owner']} alone. "
             "Use graphrag.neighbors(), or the views graphrag.graph_nodes and graphrag.graph_edges.",
         )
-    this_corpus = corpora.find(db, corpus)
+    this_corpus = corpora.find_corpus(db, corpus)
     if not this_corpus.options.cypher:
         name = this_corpus.name.replace("'", "''")
         raise GraphRAGError(
@@ -185,7 +185,7 @@ def _run(db: Database, graph: str, query: Query, values: str | None) -> Iterator
 
 
 def _with_reference(error: Any) -> Any:
-    """Return AGE's error with a hint; errors that are not the query's (cancel, memory, serialisation) as they are."""
+    """Return AGE's error with a hint; other errors (cancel, memory, serialisation) unchanged."""
     if str(error.sqlstate)[:2] not in ("0A", "22", "42", "XX"):
         return error
     sqlstate = error.sqlstate

@@ -1,6 +1,7 @@
-"""Reading a Cypher query before Apache AGE does: that it only reads, what it returns, and agtype's text as JSON.
+"""Reads a Cypher query before Apache AGE does: checks that it only reads, finds its columns, and turns agtype's text
+into JSON.
 
-The scanner follows AGE's own (1.5), so that what is a keyword here is a keyword there, and only there.
+The scanner follows AGE's own (1.5), so that both take the same words for keywords.
 """
 
 import json
@@ -62,9 +63,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The label of a vertex in a pattern, where it stands, and where its map of properties begins, behind the bracket.
+    """A label of a vertex in a pattern: its place, and where its map of properties begins, behind the bracket.
 
-    `map_start` is None where there is no map; `map_has_keys`: whether it has any.
+    `map_start` is None if there is no map; `map_has_keys`: whether the map has keys.
     """
 
     name: str
@@ -93,11 +94,11 @@ class Query:
     fetches_vertices: bool
 
 
-def parse(text: str) -> Query:
-    """Scan `text` and refuse what would write.
+def parse_cypher(text: str) -> Query:
+    """Scan `text` and refuse clauses that write.
 
-    Raises GraphRAGError: 42601 for what cannot be read, 25006 for a query that would write, 0A000 for ``RETURN *`` and
-      functions of other schemas, 42701 for two columns of one name.
+    Raises GraphRAGError: 42601 for a text that cannot be read, 25006 for a query that would write, 0A000 for ``RETURN *``
+      and functions of other schemas, 42701 for two columns of one name.
     """
     tokens = list(_scan(text))
     _refuse_writing(tokens)
@@ -128,9 +129,9 @@ def parse(text: str) -> Query:
 
 
 def with_types(query: Query, types: Mapping[str, str]) -> str:
-    """Return the query's text with each label in `types`, {label: type}, as what the graph has of it.
+    """Return the query's text with each label in `types`, {label: type}, replaced by the graph's own terms.
 
-    That is the label Entity and the property type: a vertex of AGE has one label, which is a part of its number.
+    These are the label Entity and the property type: a vertex of AGE has one label, which is a part of its number.
     """
     parts, end = [], 0
     for label in query.labels:

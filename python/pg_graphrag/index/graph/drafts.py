@@ -1,4 +1,4 @@
-"""What the slow part of indexing makes of a document, before anything is written."""
+"""What is prepared of a document before anything is written."""
 
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -36,10 +36,10 @@ class Evidence:
 
 @dataclass(slots=True)
 class Statement:
-    """What a model says of an entity or relationship in one chunk.
+    """A model's statement about an entity or relationship in one chunk.
 
-    `tokens` of the description; `text` is what retrieval scores, `lexical` the form of it that to_tsvector gets.
-    `mention_id` is reserved when the document is written.
+    `tokens` of the description; `text` is scored by retrieval, `lexical` is its form for to_tsvector. `mention_id` is
+    reserved when the document is written.
     """
 
     description: str
@@ -79,7 +79,7 @@ class EntityDraft:
 class RelationshipDraft:
     """One pair of entities in one chunk, by key, in the order in which the best sentence names them.
 
-    `keywords`: what it has without a statement, the type of a row's relationship.
+    `keywords`: those without a statement: the type of a row's relationship.
     """
 
     evidence: Evidence | None
@@ -94,9 +94,9 @@ class RelationshipDraft:
 class ChunkDraft:
     """One chunk; offsets are characters of the document's content. Keys of `relationships` are sorted pairs.
 
-    `weak`: {key of a concept that is no entity by one mention: its mentions here}. `concepts`: digests of keys, for walks.
-    `section`: path of the headings above it; `page`: that of its first character, from 1. `picture_id`: whose words it
-    is of; such chunks go on behind the content.
+    `weak`: {key of a concept that misses being an entity by one mention: its mentions here}. `concepts`: digests of keys,
+    for walks. `section`: path of the headings above it; `page`: page of its first character, from 1. `picture_id`: the
+    picture whose text it is; such chunks follow the content.
     """
 
     ordinal: int
@@ -130,10 +130,10 @@ class ChunkDraft:
 
 @dataclass(frozen=True, slots=True)
 class DueDocument:
-    """A version of a document that is to be indexed.
+    """A version of a document that must be indexed.
 
-    `title` is cut to what is indexed; `size`: bytes of the content. `has_text`: the index has this version's text already.
-    `is_imported`: its chunks and mentions were imported with it.
+    `title` is cut to the indexed length; `size`: bytes of the content. `has_text`: the index has this version's text
+    already. `is_imported`: its chunks and mentions were imported with it.
     """
 
     id: int
@@ -148,11 +148,11 @@ class DueDocument:
 
 @dataclass(slots=True)
 class DocumentDraft:
-    """One document, or some chunks of one, of the version with `content_hash`.
+    """One document, or some chunks of one, in the version with `content_hash`.
 
-    `window_texts`: what is embedded for the windows of all chunks, "" for nothing. `chunk_ids`: where the chunks are stored
-    already, and their mentions alone are new. `lacks_graph`: mentions come by jobs of their own. `is_long`: so do vectors, both
-    in parts. `is_row`: it is a row of an attached table. `fault`: why it has no vectors yet.
+    `window_texts`: the texts to embed for the windows of all chunks, "" for none. `chunk_ids`: set if the chunks are stored
+    already, and only their mentions are new. `lacks_graph`: mentions come by jobs of their own. `is_long`: vectors too,
+    both in parts. `is_row`: it is a row of an attached table. `fault`: why it has no vectors yet.
     """
 
     id: int

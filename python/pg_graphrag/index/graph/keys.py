@@ -6,5 +6,5 @@ from pg_graphrag.text import concept
 
 
 def key(db: Database, name: str) -> str:
-    """Return the key under which an entity called `name` is found; 22023 for what is too long to be a name."""
+    """Return the key of an entity called `name`; 22023 if it is too long for a name."""
     return concept.key(bounds.name(name))

@@ -1,6 +1,7 @@
-"""Merging: a merged value is a function of mentions and curations, kept by counting (docs/decisions/indexing.md).
+"""Merging: a merged value is a function of mentions and curations, and is kept up to date by counting
+(docs/decisions/indexing.md).
 
-It costs what the change is.
+The cost grows with the change, not with the corpus.
 """
 
 from collections import Counter
@@ -31,7 +32,7 @@ from pg_graphrag.server.queue import queue
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Where keys lead, and what was deleted. `deleted_pairs`: of entity keys, in order."""
+    """The entities that keys lead to, and what was deleted. `deleted_pairs`: pairs of entity keys, in order."""
 
     aliases: dict[str, str] = field(default_factory=dict)
     deleted_keys: frozenset[str] = frozenset()
@@ -127,7 +128,7 @@ UPDATE graphrag.relationships r
 
 
 def apply_edits(db: Database, corpus_id: int, entity_ids: Sequence[int], relationship_ids: Sequence[int]) -> None:
-    """Let what people wrote win over what was merged, for these entities and relationships."""
+    """Apply people's edits to the merged values of these entities and relationships."""
     if not is_curated(db, corpus_id):
         return
     for sql, ids in ((_EDIT_ENTITIES, entity_ids), (_EDIT_RELATIONSHIPS, relationship_ids)):
@@ -139,9 +140,9 @@ def merge(
 ) -> tuple[dict[str, int], list[int]]:
     """Apply a change to entities, relationships and the graph projection; the corpus must be locked.
 
-    `document_ids`, `chunk_ids`: what is projected anew, documents with all their chunks. `summarize`: whether a model is to
-    summarise descriptions of which there are many. Returns the entities created, as {key: id}, and those that are gone,
-    whose names have vectors still.
+    `document_ids`, `chunk_ids`: items to project again, documents with all their chunks. `summarize`: whether a model
+    should summarise long lists of descriptions. Returns the entities created, as {key: id}, and the removed ones, which
+    still have vectors of their names.
     """
     curations = effects(db, change.corpus_id, {key for _, _, draft in change.chunks for key in draft.entities})
     ids, new_keys = _resolve_entities(db, change, curations)
@@ -151,7 +152,7 @@ def merge(
     new_values = count_values(db, "entity", change.values, change.tokens, new_keys)
     new_relationship_values = count_values(db, "relationship", change.relationship_values, change.tokens, new_pairs)
     degrees: Counter[int] = Counter(entity for pair in new_pairs.values() for entity in pair)
-    # What is new is written once, with all that it has.
+    # New rows are written once, with all their values.
     is_summary_due = insert_entities(
         db, change.corpus_id, new_keys, change.entities, degrees, summarize=summarize
     ) | insert_relationships(db, change.corpus_id, new_pairs, change.relationships, summarize=summarize)
@@ -223,7 +224,9 @@ def _project(
 
 
 def _resolve_entities(db: Database, change: Change, curations: Effects) -> tuple[dict[str, int | None], dict[int, str]]:
-    """Return ({key that the new chunks mention: id of its entity, None where that was deleted}, {id: key} of those to insert)."""
+    """Return ({key that the new chunks mention: id of its entity, None if it was deleted}, {id: key} of entities to
+    insert).
+    """
     resolved_keys = {
         raw: curations.entity(raw) for raw in {raw for _, _, draft in change.chunks for raw in draft.entities}
     }
@@ -255,7 +258,7 @@ def _pair_of(ids: dict[str, int | None], keys: tuple[str, str], curations: Effec
 def _resolve_relationships(
     db: Database, change: Change, ids: dict[str, int | None], curations: Effects
 ) -> tuple[Pairs, dict[tuple[int, int], int], dict[int, tuple[int, int]]]:
-    """Return (the pairs that the new chunks state, {(low, high): id} of them, {id: (low, high)} of those to insert)."""
+    """Return (the pairs that the new chunks state, their {(low, high): id}, {id: (low, high)} of relationships to insert)."""
     stated = {keys for _, _, draft in change.chunks for keys in draft.relationships}
     pairs_of_keys = {keys: _pair_of(ids, keys, curations) for keys in stated}
     pairs = sorted({pair for pair in pairs_of_keys.values() if pair is not None})
@@ -300,7 +303,7 @@ def renew_row_names(db: Database, entity_ids: Collection[int]) -> set[int]:
 def count_named_rows(
     db: Database, change: Change, new_pairs: Iterable[Pair], removed_pairs: Iterable[Pair], renamed_ids: set[int]
 ) -> None:
-    """Count a change in the numbers of rows with names; those of `renamed_ids` are made anew.
+    """Update the numbers of rows with names by a change; those of `renamed_ids` are counted again.
 
     `new_pairs`, `removed_pairs`: ends of relationships.
     """
@@ -310,7 +313,7 @@ def count_named_rows(
     counts: dict[int, list[int]] = {row: [0, 0, 0] for row in set(rows.values()) - renamed_ids}
     for pair, count in degrees.items():
         low, high = (rows.get(end) for end in pair)
-        # What is between names of one row is none.
+        # Relationships between names of one row do not count.
         for row in (low, high) if low != high else ():
             if row in counts:
                 counts[row][0] += count
@@ -326,7 +329,7 @@ def count_named_rows(
 
 
 def recount_named_rows(db: Database, entity_ids: Collection[int]) -> None:
-    """Make the numbers of rows anew, whose own entities are given, with the names that they have now."""
+    """Count the numbers of rows again, given by their own entities, with the names that they have now."""
     db.query_rows("SELECT graphrag._recount_named_rows($1)", ["int8[]"], sorted(entity_ids))
 
 

@@ -1,4 +1,4 @@
-"""Merged values, kept by counting: names, types, descriptions, keywords, weights, and the best sentence."""
+"""Merged values by counting: names, types, descriptions, keywords, weights, and the best sentence."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -14,8 +14,9 @@ MAX_TOKENS = 1200
 # From so many fragments, or as many tokens as a merged description holds, a summary says more.
 SUMMARY_FRAGMENTS = 8
 
-# The distinct fragments of one item, joined: (text, null where there are none; fragments; tokens of all that were looked at).
-# Fragments have a token each at least, so that so many decide. By the index, which knows only their beginnings.
+# The distinct fragments of one item, joined: (text, null if there are none; fragments; tokens of all that were read).
+# Each fragment has at least one token, so only so many are needed. Read by the index, which knows only their
+# beginnings.
 MERGED = """
        SELECT pg_catalog.string_agg(x.value, E'\n' ORDER BY x.place) FILTER (WHERE x.place = 1 OR x.tokens <= {tokens}) AS text,
               pg_catalog.count(*) AS fragments,
@@ -41,7 +42,7 @@ UPDATE graphrag.{table} t
  WHERE t.id = u.id AND (u.changed OR t.summary_of IS NULL)
 RETURNING t.id, t.summary_due, f.text IS NULL AS without
 """
-# What has so many fragments or tokens, and no summary.
+# Items with so many fragments or tokens, and no summary.
 _DUE = """
 UPDATE graphrag.{table} t
    SET summary_due = true
@@ -57,7 +58,7 @@ TABLES = {"entity": "entities", "relationship": "relationships"}
 
 
 def as_description(sentence: str | None) -> str:
-    """Return how a sentence describes what it mentions: in one line, cut."""
+    """Return a sentence as a description of what it mentions: on one line, cut."""
     return " ".join((sentence or "").split())[:MAX_DESCRIPTION]
 
 
@@ -69,9 +70,9 @@ def is_described(item_kind: str, id_: str) -> str:
 def describe(
     db: Database, item_kind: str, item_ids: set[int], changed_ids: set[int], summarize: bool
 ) -> tuple[bool, list[int]]:
-    """Renew the descriptions of the entities or relationships whose fragments were counted anew.
+    """Renew the descriptions of the entities or relationships whose fragments changed.
 
-    A summary stays where only the counts of fragments differ (`changed_ids` does not have the item).
+    A summary stays if only the counts of fragments differ (`changed_ids` does not have the item).
 
     Returns (whether a summary is due, ids that no mention describes any more).
     """
@@ -91,7 +92,7 @@ def describe(
 
 
 def queue_summaries(db: Database, corpus_id: int) -> None:
-    """Have summarised what was merged while the corpus had no model for it."""
+    """Queue summaries of items that were merged while the corpus had no model for them."""
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus_id])
     for item_kind, table in TABLES.items():
         types, values = ["int4", "int8", "int8"], [corpus_id, SUMMARY_FRAGMENTS, MAX_TOKENS]
@@ -130,9 +131,9 @@ def count_values(
     tokens: dict[str, int],
     new_ids: Collection[int],
 ) -> set[tuple[int, str]]:
-    """Count; return whose descriptions (d) and keywords (k) are other ones than before, not only more or less frequent.
+    """Count values; return the items whose set of descriptions (d) or keywords (k) changed, not only their frequency.
 
-    `new_ids`: of what is not stored yet and has no values. A foreign key looks for it when the transaction ends.
+    `new_ids`: items that are not stored yet and have no values. Their foreign key is checked when the transaction ends.
     """
     rows: list[tuple[Any, ...]] = []
     new_rows: list[tuple[Any, ...]] = []
@@ -243,7 +244,7 @@ def _best(delta: Delta) -> tuple[int | None, str | None]:
     return (delta.best.rank, delta.best.text) if delta.best else (None, None)
 
 
-# A document that is written anew mostly says what it said: rows that stay as they are are not written.
+# A rewritten document mostly says the same as before: unchanged rows are not written.
 _CHANGES = "(u.is_changed OR coalesce(u.rank < {item}.evidence_rank, u.rank IS NOT NULL))"
 _UPDATE_RELATIONSHIPS = """
 WITH updated AS (
@@ -275,7 +276,7 @@ SELECT t.id FROM updated t JOIN unnest($10, $11) AS gone (id, rank) ON gone.id =
 
 
 def update_relationships(db: Database, deltas: dict[int, Delta], other_keywords: set[int]) -> None:
-    """Count what has changed; keywords are the sorted union of the mentions', made anew where these are others."""
+    """Update counts; keywords are the sorted union of the mentions', made again if these changed."""
     types = ["int8[]", *["int4[]"] * 2, "numeric[]", "int4[]", "int8[]", "text[]", *["bool[]"] * 2, *["int8[]"] * 2]
     for part in slices(sorted(deltas)):
         removed = _removed_evidence(deltas, part)
@@ -318,7 +319,7 @@ SELECT t.id FROM updated t JOIN unnest($8, $9) AS gone (id, rank) ON gone.id = t
 def update_entities(
     db: Database, deltas: dict[int, Delta], degrees: Counter[int], values: Counter[tuple[int, str, str]]
 ) -> None:
-    """Count what has changed of entities that were there; `values` as `count_values` has counted them."""
+    """Update the counts of existing entities; `values` as `count_values` has counted them."""
     types = ["int8[]", "int4[]", "int4[]", "int4[]", "int8[]", "text[]", "bool[]", "int8[]", "int8[]"]
     renamed = {item for (item, kind, _), delta in values.items() if delta and kind in ("n", "t")}
     for part in slices(sorted({*deltas, *degrees})):

@@ -1,7 +1,7 @@
-"""Rows of attached tables: their documents bring their mentions (sql/04_documents/031_attached_rows.sql has what these say).
+"""Mentions of rows of attached tables (sql/04_documents/031_attached_rows.sql says what these are).
 
-Every mention is a function of the row alone, so no order of rows and documents changes the graph, and no hidden row what a
-reader gets.
+Every mention is a function of its row alone. So the order of rows and documents does not change the graph, and no
+hidden row changes what a reader gets.
 """
 
 import re
@@ -79,7 +79,7 @@ class RowDocument:
         return iter(chunk(content, ranks, options.chunk_token_size, options.chunk_overlap))
 
     def has_prose(self, draft: DocumentDraft) -> bool:
-        """Whether it has texts, of which no model finds the graph."""
+        """Whether it has texts whose graph no model finds."""
         is_read = self.row["has_text"] and self.corpus.options.extractor == "nlp"
         # Without texts it is one chunk of lines, unless these are long.
         return is_read and any(LINES_END in piece.content for piece in draft.chunks)
@@ -166,7 +166,7 @@ class _Mentions:
         self.whole = evidence_of(piece, 0, lines_end)
 
     def line(self, beginning: str) -> Evidence:
-        """Return the line with this beginning; the first of all, whose beginning is the row's type, where no other has it."""
+        """Return the line with this beginning; if there is none, the first line, which begins with the row's type."""
         content = self._piece.content
         start = content.find(f"\n{beginning}", 0, self._lines_end) + 1
         end = content.find("\n", start, self._lines_end)
@@ -209,14 +209,14 @@ class _Mentions:
 
 
 def without_article(name: str) -> list[str]:
-    """Return the key of a name without its article, as mentions in texts have it; of a name without one nothing."""
+    """Return the key of a name without its article, as texts mention it; nothing for a name without an article."""
     name_key = key(name)
     shorter = name_key.removeprefix("the ")
     return [shorter] if shorter != name_key and shorter else []
 
 
 def code_spellings(name: str) -> list[str]:
-    """Return how else a code is written: RZ-500K also RZ500K and RZ 500K. Of a name that is no code nothing."""
+    """Return other spellings of a code: RZ-500K also as RZ500K and RZ 500K. Nothing for a name that is no code."""
     if len(name) > _MAX_CODE or name != name.upper() or not _CODE.fullmatch(name):
         return []
     parts = re.split(r"[ -]", name)

@@ -1,8 +1,8 @@
-"""Batches at an endpoint: upload collected requests, poll, and store the answers.
+"""Batches at an endpoint: uploads collected requests, polls, and stores the answers.
 
-`pg_graphrag.llm.endpoints.collector` collects requests and reads answers. Each step is recorded before and after the call of the
-endpoint, so that nothing is paid twice when a worker is killed: a batch whose creation was not confirmed is looked up by its
-mark before it is created again.
+`pg_graphrag.llm.endpoints.collector` collects requests and reads answers. Each step is recorded before and after the
+call of the endpoint, so that a killed worker leads to no double payment: a batch whose creation was not confirmed is
+looked up by its mark before it is created again.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from pg_graphrag.llm.endpoints.faults import ProviderFault, Waiting
 from pg_graphrag.llm.endpoints.ledger import hold_replies
 from pg_graphrag.llm.endpoints.loop import Requests
 from pg_graphrag.llm.endpoints.provider_limits import Breaker
-from pg_graphrag.llm.endpoints.providers import Provider, load
+from pg_graphrag.llm.endpoints.providers import Provider, load_provider
 from pg_graphrag.llm.endpoints.transport import words_of
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
@@ -55,7 +55,7 @@ class _Endpoint:
     def __init__(self, db: Database, name: str, corpus: Corpus | None) -> None:
         self._db = db
         self._corpus = corpus
-        self.provider = load(db, name)
+        self.provider = load_provider(db, name)
         self._breaker = Breaker(db, self.provider, True)
         try:
             self._key = self.provider.api_key()

@@ -1,6 +1,6 @@
-"""The rows of batches: the state of each, the requests of a new one, and what became of requests.
+"""The rows of batches: the state of each batch, the requests of a new one, and the outcome of each request.
 
-That is answers, another batch, or dead letters; and their costs.
+An outcome is an answer, another batch, or a dead letter; each has its costs.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from pg_graphrag.llm.endpoints.collector import lock
 from pg_graphrag.llm.endpoints.faults import Waiting
 from pg_graphrag.llm.endpoints.ledger import cost
 from pg_graphrag.llm.endpoints.meters import Meter
-from pg_graphrag.llm.endpoints.providers import Provider, load
+from pg_graphrag.llm.endpoints.providers import Provider, load_provider
 from pg_graphrag.server import Database, Row, columns, reserve, slices
 
 # Collected requests wait this long for more, while documents are queued that no worker has begun.
@@ -27,10 +27,10 @@ KEPT_DAYS = 90
 
 @dataclass(slots=True)
 class Batch:
-    """A batch as it was read or recorded last: a row of graphrag.llm_batches.
+    """A batch as it was last read or recorded: a row of graphrag.llm_batches.
 
-    `input_file_id`, `remote_id`: empty before the endpoint has them. `asked`: its creation was asked for; `due`: to be looked at
-    now; `seconds`, `age`: since it was submitted, and made.
+    `input_file_id`, `remote_id`: empty until the endpoint assigns them. `asked`: its creation was requested; `due`: it
+    should be polled now; `seconds`, `age`: since it was submitted, and made.
     """
 
     id: int
@@ -91,7 +91,7 @@ def begin(db: Database, corpus_id: int) -> tuple[bool, set[int]]:
     )
     for group in groups:
         try:
-            provider = load(db, group["provider"])
+            provider = load_provider(db, group["provider"])
         except GraphRAGError:
             continue
         if not provider.batch:  # not any more: waiting jobs ask one by one
@@ -153,10 +153,10 @@ def record(db: Database, batch: Batch, assignments: str, types: Sequence[str] = 
 
 
 def remaining_wait(db: Database, corpus_id: int, is_collecting: bool) -> Waiting | None:
-    """Return what there is to wait for; None: nothing, and the lock stays until the job is deleted.
+    """Return the remaining requests to wait for; None: none, and the lock stays until the job is deleted.
 
-    Requests that no job waits for are deleted, unless a job has not begun yet. What came to nothing is deleted when there is no
-    job at all: a job that waits for what is asked in its place asks for it first.
+    Requests that no job waits for are deleted, unless a job has not begun yet. Failed ones are deleted when there is no job
+    at all: a job that waits for their replacement asks for that first.
     """
     if is_collecting:
         return Waiting("requests are being collected", seconds=1.0)
@@ -215,8 +215,8 @@ def conclude(
 ) -> None:
     """Record a batch's outcome and cost, and wake the jobs that wait for it. One transaction.
 
-    `provider` is None where it was dropped: another one has to be asked. `is_queue_full`: the endpoint had no room, which is
-    no fault of the requests. `is_lost`: unanswered requests may still be done and paid, so they are not asked again.
+    `provider` is None if it was dropped: another one must be asked. `is_queue_full`: the endpoint had no room, which is no
+    fault of the requests. `is_lost`: unanswered requests may still be done and paid, so they are not sent again.
     """
     corpus_id = batch.corpus_id
     lock(db, corpus_id)

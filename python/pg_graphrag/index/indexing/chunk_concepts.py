@@ -1,6 +1,8 @@
-"""What NLP finds in chunks that a model reads: concepts for walks of `hybrid` and `ppr`, and a graph where the model gave none.
+"""Concepts that NLP finds in chunks which a model reads: for walks of `hybrid` and `ppr`, and as a graph where the
+model gave none.
 
-Without a model a chunk has digests of its weak concepts alone: the others are entities (index/indexing/prepare.py).
+Without a model, a chunk stores only digests of its weak concepts: its other concepts are entities
+(index/indexing/prepare.py).
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -16,7 +18,7 @@ from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.server.corpus.options import Options
 from pg_graphrag.text.prose import prose
 
-# Types of NLP that say nothing of what a thing is.
+# NLP's types that do not say what a thing is.
 _UNTYPED = ("NAME", "CONCEPT")
 # Characters of a reply that are kept.
 _SHOWN = 300
@@ -30,11 +32,10 @@ def add_concepts_beside(
     partial: Set[int],
     read: WindowNames,
 ) -> None:
-    """Note the concepts of chunks of one document, and give those with a fault, by their ordinals, the graph that NLP finds.
+    """Record the concepts of chunks of one document, and give faulty chunks, by ordinals, the graph that NLP finds.
 
-    Those of the ordinals `partial`, of which the model's reply has a part, have both: what it says, and what NLP finds besides.
-
-    Nothing is found where no library for a language is installed.
+    Chunks of the ordinals `partial`, for which the model's reply has a part, get both. Nothing is found if the library for
+    a language is missing.
     """
     proses = (prose(draft.text(draft.own_start, draft.end)) for draft in chunk_drafts)
     counted = {draft.ordinal for draft in chunk_drafts} - faults.keys() - partial

@@ -1,4 +1,6 @@
-"""Chunks, windows and claims as they are stored: written, read as drafts, and compared with a text that is cut anew."""
+"""Rows of chunks, windows and claims: writes them, reads them as drafts, and compares them with a text that is cut
+again.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +21,7 @@ MAX_POSITIONS = 255
 _PARTS = re.compile(r"[^\w.:/@+-]+")
 # Chunks that are compared by one statement, which makes their lexemes: some 100 ms.
 _COMPARED = 100
-# Of a whole document.
+# The last ordinal, for a whole document.
 LAST_ORDINAL = 2**31 - 1
 
 _CHUNKS = """
@@ -243,7 +245,7 @@ def _stretches(text: str) -> Iterator[str]:
 def insert_windows(
     db: Database, corpus: Corpus, drafts: Sequence[DocumentDraft], chunk_ids: list[list[int]]
 ) -> list[Item]:
-    """Write the windows of new chunks; return the items to embed, which are none of long documents."""
+    """Write the windows of new chunks; return the items to embed, which are none for long documents."""
     rows = [
         (draft.id, chunk_id, ordinal, start, end)
         for draft, ids in zip(drafts, chunk_ids, strict=True)

@@ -1,6 +1,6 @@
-"""Which concepts of a document are entities: by how often it mentions them, and by how it writes them.
+"""Which concepts of a document are entities: by how often the document mentions them, and how it writes them.
 
-A function of one document, so that neither order nor hidden documents change it. What is no entity stays for walks
+A function of one document, so that neither the order nor hidden documents change it. Other concepts stay for walks
 (index/indexing/chunk_concepts.py).
 """
 
@@ -18,7 +18,8 @@ from pg_graphrag.text.naming.gate import Mention, Usage
 from pg_graphrag.text.words import english_names
 from pg_graphrag.text.words.names import is_heading
 
-# A document of so many windows, about a page, is short: a phrase that it has once may be its theme. A long one has it in passing.
+# A document of at most so many windows, about a page, is short: a phrase that occurs in it once may be its theme. In a
+# long one it is incidental.
 SHORT = 8
 _SMALL_WORD = re.compile(r"\b[a-z]{2,}\b")
 _WORD = re.compile(rf"[^\W\d_{HAN}]{{3}}|[{HAN}{KANA}]{{3}}")
@@ -49,25 +50,25 @@ _JOINTS_OF_TITLES = frozenset(
     " für y et s の と 的 和 与 與 及 之 年 第 次 回 届 屆".split()
 )
 _LONGEST_CJK_WORD = 5
-# Of code, or of scripts that these analysers do not read.
+# Words of code, or of scripts that these analysers do not read.
 _OF_OTHER_SIGNS = re.compile(rf"[\\{{}}$<>|=;]|::|[^\W\d_A-Za-z\u00c0-\u024f{HAN}{KANA}]")
 # Languages in whose documents English is read, too.
 _WITH_ENGLISH = {"de", "en", "ja", "zh"}
 
 
 def entity_keys(candidates: Mapping[str, Usage], window_count: int) -> set[str]:
-    """Return the keys of the candidates of a document of so many windows that are entities (text/naming/gate.py)."""
+    """Return the keys of the candidates that are entities, in a document of so many windows (text/naming/gate.py)."""
     return {entity_key for entity_key, usage in candidates.items() if gate.is_entity(usage, window_count)}
 
 
 def candidates_of(
     usages: Mapping[str, Usage], concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str]
 ) -> dict[str, Usage]:
-    """Return what may be an entity: what the tagger calls a name, and what analysers find often enough for its form.
+    """Return candidates for entities: names by the tagger, and concepts that analysers find often enough for their form.
 
-    Of the latter no piece of a name, and no common word that the document has in small letters as often.
+    Concepts must be no piece of a name, and no common word that the document writes in small letters as often.
 
-    `usages`: {key: how the document has it}
+    `usages`: {key: how the document uses it}
     `concepts_by_chunk`, `proses`: as for `usages_of`.
     """
     found = {entity_key for entity_key, usage in usages.items() if not usage.called and usage.is_enough}
@@ -93,10 +94,10 @@ def usages_of(
     *,
     is_read: bool,
 ) -> dict[str, Usage]:
-    """Return how the chunks of a document have concepts, by the keys of their full names.
+    """Return how the chunks of a document use concepts, by the keys of their full names.
 
-    A phrase needs two mentions in a document that is not short. Of ten chunks and more a weak concept needs one mention more, of
-    a hundred two, and so on.
+    A phrase needs two mentions in a document that is not short. A weak concept needs one mention more in a document of ten
+    chunks and more, two more from a hundred, and so on.
     """
     more = int(log10(len(proses))) if proses else 0
     of_phrase = 1 if window_count <= SHORT else REPEATED
@@ -165,7 +166,7 @@ def _pieces(concepts_by_chunk: Sequence[Sequence[Concept]], proses: Sequence[str
         if len(places) > 1
         and any(len(set(side)) == 1 and _OF_A_NAME.fullmatch(side[0]) for side in zip(*places, strict=True))
     }
-    # Frantzi, Ananiadou: a term that is said within one longer term alone is none (C-value).
+    # Frantzi, Ananiadou: a term that occurs only within one longer term is none (C-value).
     return pieces | {name for name, terms in within.items() if len(terms) > 1 and terms[0] and len(set(terms)) == 1}
 
 
@@ -185,7 +186,7 @@ def is_phrase(concept: Concept) -> bool:
 
 
 def is_headline(title: str) -> bool:
-    """Whether a title in Han or kana is a sentence as of newspapers: 补税、删帖、下九流，契约精神在哪里？"""
+    """Whether a title in Han or kana is a sentence, as in newspapers: 补税、删帖、下九流，契约精神在哪里？"""
     return _HEADLINE.search(title) is not None
 
 
@@ -252,10 +253,10 @@ def _words_beside(title: str, concepts: Iterable[Concept]) -> list[str]:
 
 
 def is_said(title: str, proses: Sequence[str], *, as_written: bool = False) -> bool:
-    """Whether the prose has a title elsewhere than in a heading, in any form of its characters.
+    """Whether the prose contains a title outside of headings, in any form of its characters.
 
-    The text may leave out what the title has in brackets. `as_written` asks for the title's own capitals: who is told to enable
-    the compose key is told nothing of "Enable the compose key".
+    The text may leave out the title's parts in brackets. `as_written` requires the title's own capitals: an instruction to
+    enable the compose key does not mention "Enable the compose key".
     """
     # Forms of Han need a library that only texts in Japanese and Chinese bring.
     in_one_form = unified_text if _HAN.search(title) else str if as_written else str.casefold

@@ -1,6 +1,8 @@
-"""A model's part in indexing: requests for all chunks of a batch at once; a fault of the endpoint concerns its document alone.
+"""A model's part in indexing: requests for all chunks of a batch at once; a fault of the endpoint affects its document
+alone.
 
-Where the model gives nothing of use, the chunk has the graph that NLP finds; where a part, NLP's beside it.
+If the model gives nothing usable for a chunk, the chunk gets the graph that NLP finds; if it gives a part, the chunk
+gets both.
 """
 
 from collections import defaultdict
@@ -90,7 +92,7 @@ def extract(
             unread[draft.id][piece.ordinal] = extracted.fault
     for draft in drafts:
         if not (draft.id in failed or unread[draft.id] or options.entity_types.is_closed or draft.entity_keys()):
-            # Of a whole document, that says more of the model than of the text.
+            # For a whole document, this says more about the model than about the text.
             fault = UnusableReply("the model found nothing", raw="", why=NOTHING)
             unread[draft.id] = {piece.ordinal: fault for piece in draft.chunks}
     done = [draft for draft in drafts if draft.id not in failed]

@@ -1,6 +1,6 @@
-"""Vectors of indexed items, and the names that a local model reads in the windows of documents: both of one pass.
+"""Vectors of indexed items, and the names that a local model reads in windows, both from one pass of the encoder.
 
-They are made by the local model or at an endpoint with no transaction open, then stored.
+The local model or an endpoint makes them without an open transaction; then they are stored.
 """
 
 import time
@@ -33,10 +33,10 @@ LINES_END = "\n\n"
 
 
 def window_text(title: str | None, window: str) -> str:
-    """Return the parts of which the vector of a window of such a row is made; "" where it gets none.
+    """Return the parts of a row's window from which its vector is made; "" if it gets none.
 
-    Of a number, a date or a key of another row the column alone says something. A row of a join table that says nothing in words
-    gets none: all of its table would be alike.
+    A number, a date or a key of another row counts by its column alone. A row of a join table without words gets no vector:
+    all rows of the table would be alike.
     """
     parts = [key(title)] if title else []
     is_known = bool(title)
@@ -61,7 +61,7 @@ def is_in_words(name: str) -> bool:
     return "/" not in name and digits < sum(map(str.isalpha, name))
 
 
-# A batch's vectors so far, by model and text; None of a text that has none.
+# A batch's vectors so far, by model and text; None for a text without one.
 VectorsByModel = dict[Embedding, dict[str, Vectors | None]]
 # (number of the window, mention or entity; chunk and document, 0 for an entity; text)
 Item = tuple[int, int, int, str]
@@ -73,7 +73,7 @@ SOURCES = {
     "entity": "entities",
 }
 OF_CHUNKS = ("window", "entity_mention", "relationship_mention")
-# Vectors of lines that rows have in common, which this run of a worker has made last, by model; at most about so many.
+# Vectors of lines that many rows share, the latest of this worker's run, by model; about so many at most.
 _KNOWN_PARTS = 2000
 _part_vectors: dict[Embedding, dict[str, Vectors]] = {}
 
@@ -173,9 +173,9 @@ def insert_vectors(
     *,
     is_late: bool = False,
 ) -> None:
-    """Store the vectors of items of a `kind` of `SOURCES`, of those whose texts have one.
+    """Store the vectors of items of a `kind` of `SOURCES`, for items whose texts have one.
 
-    `is_late`: of items that exist already, where some may have gone or got their vectors meanwhile; the corpus is locked.
+    `is_late`: the items exist already, and some may have gone or got their vectors meanwhile; the corpus is locked.
     """
     items = [item for item in items if vectors.get(item[3]) is not None and (kind != "entity" or is_in_words(item[3]))]
     number, chunk_columns = (
@@ -203,7 +203,7 @@ def insert_vectors(
 def delete_vectors(
     db: Database, space: Space, chunk_ids: Sequence[int], entity_ids: Sequence[int], kinds: Sequence[str] = OF_CHUNKS
 ) -> None:
-    """Remove the vectors of removed chunks, or of these kinds of what they have, and of entities; the corpus is locked."""
+    """Remove the vectors of removed chunks, or of these kinds of items in them, and of entities; the corpus is locked."""
     if chunk_ids:
         for kind in kinds:
             sql = f"DELETE FROM ONLY {space.target(kind)} WHERE space_id = {space.id} AND chunk_id = ANY ($1)"
@@ -227,11 +227,11 @@ def write_with_vectors(
     known: VectorsByModel,
     fault: GraphRAGError | None = None,
 ) -> T | None:
-    """Embed texts by a model and call `write` with the vectors, again where it misses some; return what it returns.
+    """Embed texts by a model and call `write` with the vectors, again if it misses some; return its result.
 
-    `take_faults` is told which texts could not be embedded, and says whether to write all the same; if not, None is
-    returned. `known`: vectors that were made before. `fault`: why no text is embedded at the moment. Texts of which the model has
-    no vector go without; they are added to `unembeddable`.
+    `take_faults` gets the texts that could not be embedded, and returns whether to write nevertheless; if not, None is
+    returned. `known`: vectors that were made before. `fault`: why no text can be embedded at the moment. Texts without a
+    vector by this model are added to `unembeddable`.
     """
     vectors: VectorsByModel = {}
     building = building_space(db, corpus.id)
@@ -284,9 +284,9 @@ def resolve_keys(db: Database, corpus: Corpus, drafts: Iterable[DocumentDraft]) 
 
 @dataclass(frozen=True, slots=True)
 class WindowNames:
-    """What a local model made of texts of windows.
+    """A local model's results for texts of windows.
 
-    `vectors` ({model: {text: its vector}}): empty where no model is installed. `readings`: {text: what is read in it}.
+    `vectors` ({model: {text: its vector}}): empty if no model is installed. `readings`: {text: the names read in it}.
     """
 
     vectors: VectorsByModel = field(default_factory=dict)
@@ -297,9 +297,10 @@ NO_NAMES = WindowNames()
 
 
 def read_names(db: Database, corpus: Corpus, chunks: Iterable[ChunkDraft], texts: Iterable[str]) -> WindowNames:
-    """Read the names in texts of windows, polling for cancel: by the corpus' own model, where it is local and knows the language.
+    """Read the names in texts of windows, polling for cancel: by the corpus' own model, if it is local and knows the
+    language.
 
-    Others are read by the multilingual one. `chunks`: those of a batch, by which a corpus without a model chooses one.
+    Others are read by the multilingual model. `chunks`: those of a batch, by which a corpus without a model chooses one.
     """
     distinct_texts = [text for text in dict.fromkeys(texts) if text]
     own = embedding_of(corpus, (chunk.content for chunk in chunks)) or corpus.options.embedding
@@ -329,7 +330,7 @@ def read_names(db: Database, corpus: Corpus, chunks: Iterable[ChunkDraft], texts
 
 
 def document_names(title: str | None, chunks: Sequence[ChunkDraft], read: WindowNames) -> DocumentNames:
-    """Return what is read in the chunks of one document. Names of its title are those beside the longest window."""
+    """Return the names read in the chunks of one document. Names of its title are read beside the longest window."""
     by_chunk: dict[int, list[Concept]] = {}
     terms: dict[int, list[WindowTerms]] = {}
     of_title: list[Concept] = []

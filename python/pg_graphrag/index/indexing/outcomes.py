@@ -34,9 +34,9 @@ RAW_SHOWN = 1000
 
 
 def add_dead_letter(db: Database, corpus_id: int, document_id: int, fault: GraphRAGError) -> None:
-    """Say of a document that is indexed, or will be by jobs of its own, why some texts of it have no vector.
+    """Record for an indexed document, or one that its own jobs will index, why some of its texts have no vector.
 
-    Not of one that somebody changes at this moment, or that has a job: there it will be known anew.
+    Not if somebody changes it at this moment, or if it has a job, which will find out.
     """
     rows = db.query(
         "SELECT FROM graphrag.documents d WHERE d.id = $1 AND NOT EXISTS"
@@ -66,12 +66,12 @@ def add_dead_letters(db: Database, corpus_id: int, kind: str, faults: Mapping[in
 
 
 def settle(db: Database, job: Job, error: Exception, corpus: Corpus | None = None) -> None:
-    """Postpone a job where the item is not at fault; else count an error against it (docs/decisions/llm.md).
+    """Postpone a job if the item is not at fault; else count an error against it (docs/decisions/llm.md).
 
-    `corpus`, of a job of many documents: where forget() has taken one out of it since, only the error's kind is kept. The caller
-    has not locked it.
+    `corpus`, for a job of many documents: if forget() has removed one since, only the error's kind is kept. The caller has
+    not locked it.
 
-    Raises GraphRAGError: 55000 where the session cannot go on: no job is at fault, and the run gives back what it has leased.
+    Raises GraphRAGError: 55000 if the session cannot go on: no job is at fault, and the run releases its leases.
     """
     versions.check_copy()
     is_outdated = corpus is not None and hold_replies(db, corpus) != corpus.forgets
@@ -96,7 +96,7 @@ def settle(db: Database, job: Job, error: Exception, corpus: Corpus | None = Non
 
 
 def end_where_full(db: Database, error: Exception) -> None:
-    """Raise an error that says that the disk is full, with what was settled committed: the run would do all work in vain."""
+    """Raise an error that the disk is full, after committing what was settled: otherwise the run would do all work in vain."""
     if is_disk_full(error):
         db.commit()
         raise error
@@ -140,7 +140,7 @@ def fail(db: Database, job: Job, error: Exception, *, is_outdated: bool = False)
         else None
     )
     rows = db.query(
-        # A document that was written is made anew when it is tried again.
+        # A document that was written is written again when it is retried.
         "UPDATE graphrag.jobs SET state = CASE WHEN $3 THEN 'failed' ELSE 'pending' END, lease = NULL,"
         " kind = CASE WHEN $7 AND document_id IS NOT NULL AND chunks IS NULL THEN 'index' ELSE kind END,"
         " errors = errors + 1, last_error = $4, next_attempt_at = pg_catalog.now() + $5 * interval '1 second',"

@@ -1,4 +1,4 @@
-"""What pictures say, as chunks of their documents behind those of the content."""
+"""Chunks of what pictures say, behind the chunks of their document's content."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +48,9 @@ def due_pictures(db: Database, document_ids: Sequence[int]) -> dict[int, list[Du
 def picture_pieces(
     pictures: Sequence[DuePicture], base: int, ordinal: int, options: Options, tokenizer: Tokenizer
 ) -> Iterator[tuple[DuePicture, int, Chunk]]:
-    """Yield (picture, where its text begins, a chunk of it): texts follow each other from `base`, chunks count from `ordinal`."""
+    """Yield (picture, where its text begins, a chunk of it): texts follow each other from `base`, ordinals count from
+    `ordinal`.
+    """
     for picture in pictures:
         for piece in chunk(picture.text, tokenizer, options.chunk_token_size, options.chunk_overlap):
             moved = {name: base + getattr(piece, name) for name in ("start", "own_start", "end")}

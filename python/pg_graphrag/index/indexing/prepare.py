@@ -1,4 +1,6 @@
-"""The slow part of indexing: cut and find concepts. Pure computation; the caller polls for cancel between steps."""
+"""The slow part of indexing: cuts chunks and finds concepts. Pure computation; the caller polls for cancel between
+steps.
+"""
 
 import hashlib
 from bisect import bisect_left, bisect_right
@@ -46,21 +48,21 @@ from pg_graphrag.text.words.concepts import concepts, pairs, with_names
 from pg_graphrag.text.words.names import title_name
 from pg_graphrag.text.words.search_terms import lexical
 
-# A description is a sentence of this many characters; others are used only where there is none.
+# A description is a sentence of this many characters; others are used only if there is none.
 GOOD_SENTENCE = (40, 300)
 # A title longer than this is a sentence, not a name.
 MAX_TITLE_NAME = 100
 # Characters of a title that are indexed: it goes with every chunk and window of its document.
 MAX_TITLE = 1000
-# Of more occurrences in a chunk no more count in a walk (search/graph_view/graph_tables.py).
+# More occurrences in a chunk do not count in a walk (search/graph_view/graph_tables.py).
 MAX_TF = 3
 
 
 class WindowTerms(NamedTuple):
-    """How much of a term each token of a window is.
+    """How much each token of a window belongs to a term.
 
     `start`: where the window begins in its chunk's own text.
-    `moved`: what is added to the places of `terms` to have those of the own text.
+    `moved`: the offset from places of `terms` to places of the own text.
     """
 
     start: int
@@ -100,11 +102,11 @@ class DocumentNames:
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """What the names of a document mean.
+    """The meaning of a document's names.
 
     `keys`: of the entities.
-    `full`: {key: the name that it means}, or None where names are as they are written.
-    `spoken`: keys of the labels of who speaks.
+    `full`: {key: the full name that it means}, or None if names stay as written.
+    `spoken`: keys of the labels of speakers.
     """
 
     keys: Set[str]
@@ -116,10 +118,9 @@ class _Names:
 class _Reading:
     """What was found in chunks of one document.
 
-    `by_chunk`: as they stand in the prose of each chunk.
-    `proses`: as they are seen, with whole letters.
-    `places` (list of lists of int, or None): where each character of a prose stands in the chunk, where it is not the same
-      place.
+    `by_chunk`: concepts by their places in the prose of each chunk.
+    `proses`: without invisible characters, with whole letters.
+    `places` (list of lists of int, or None): where each character of a prose is in the chunk, unless the places are equal.
     `titles`: {language: concepts of the title}
     `types`: {key: type}, as `entity_types` gives them
     """
@@ -193,7 +194,7 @@ def draft(
 
 
 def own_proses(chunk_drafts: Sequence[ChunkDraft]) -> Iterator[str]:
-    """Yield the own text of each chunk with blanks for what is no prose.
+    """Yield the own text of each chunk, with blanks in place of everything that is no prose.
 
     Chunks of the content, which follow each other, are read together; those of pictures each by itself.
     """
@@ -216,7 +217,7 @@ def window_head(title: str | None, chunk: ChunkDraft) -> str:
 
 
 def window_texts(title: str | None, chunks: Sequence[ChunkDraft]) -> list[str]:
-    """Return what is embedded for each window: title and section, a line end, and the window's text."""
+    """Return the text to embed for each window: title and section, a line end, and the window's text."""
     return [window_head(title, draft) + text for draft in chunks for text in draft.window_texts()]
 
 
@@ -229,13 +230,14 @@ def add_concepts(
     with_full_names: bool,
     counted: Set[int] = frozenset(),
 ) -> Iterator[None]:
-    """Add the mentions that need no model to chunks of one document; yield after each chunk, twice (places to poll for cancel).
+    """Add the mentions that need no model to chunks of one document; yield after each chunk, twice (places to poll for
+    cancel).
 
-    Entities are the concepts of a chunk's own prose and its title; relationships are pairs within a sentence. A weak concept is
-    an entity where these chunks mention it often enough; its digest is noted in any case, for walks. `own_proses` has the own
-    text of each chunk with blanks for what is no prose; `names` are those that the tagger reads there. With `with_full_names`
-    short names and pronouns count as the name that they mean in these chunks. Of the chunks of the ordinals `counted`, which a
-    model has read, the digests of all concepts are noted, and nothing else.
+    Entities are the concepts of a chunk's own prose and its title; relationships are pairs within a sentence. A weak
+    concept is an entity if these chunks mention it often enough; its digest is recorded in any case, for walks.
+    `own_proses` has the own text of each chunk with blanks in place of everything that is no prose; `names` are those that
+    the tagger reads there. With `with_full_names`, short names and pronouns count as the name that they mean in these
+    chunks. For chunks of the ordinals `counted`, which a model has read, only the digests of all concepts are recorded.
 
     Source: LazyGraphRAG (Microsoft Research 2024).
     """
@@ -433,7 +435,7 @@ def _entities(named: Iterable[Concept], names: _Names, weak: Counter[str]) -> It
         concept = full_name(short, names.full)
         entity_key, short_key = key(concept.name), key(short.name)
         if short_key != entity_key and short_key in names.spoken:
-            # Who asks for LiHua walks from the chats that call him so.
+            # A question about LiHua walks from the chats that use this short name.
             weak[short_key] += 1
         if entity_key and (concept.is_weak or is_phrase(concept) or entity_key not in names.keys):
             weak[entity_key] += 1
@@ -478,7 +480,7 @@ def _relate(chunk_draft: ChunkDraft, source: str, target: str, evidence: Evidenc
 
 
 def evidence_of(chunk_draft: ChunkDraft, start: int, end: int) -> Evidence:
-    """Return a stretch of a chunk as a sentence that could describe what it names."""
+    """Return a part of a chunk as a sentence that could describe what it names."""
     text = " ".join(chunk_draft.text(start, end).split())
     return Evidence(evidence_rank(text), start, end, text[:MAX_DESCRIPTION])
 

@@ -1,4 +1,4 @@
-"""Re-embedding: fill the vectors of another model while the old ones are searched, then swap (graphrag.reembed)."""
+"""Re-embedding: fills the vectors of another model while the old ones are searched, then swaps (graphrag.reembed)."""
 
 import json
 from collections.abc import Iterator
@@ -34,8 +34,8 @@ DROP_SECONDS = 60.0
 def reembed(db: Database, corpus: Corpus, job: Job) -> bool:
     """Do one step of a job of kind reembed: fill, swap, or drop old vectors; True: nothing is left.
 
-    The tables decide the step; ``job.payload`` only keeps its progress: {space, chunk, key; skipped: {item of which
-    the model has no vector: [why, hint], or null beside one of the same document}}. Commits.
+    The tables decide the step; ``job.payload`` only keeps its progress: {space, chunk, key; skipped: {item without a vector
+    by the model: [why, hint], or null beside one of the same document}}. Commits.
 
     Raises ProviderFault, BudgetReached, ItemFault after the vectors that came have been written.
     Raises Waiting: somebody still reads the old vectors.
@@ -101,8 +101,8 @@ def _fill(db: Database, corpus: Corpus, space: Space, job: Job, progress: dict[s
     return True
 
 
-# Items with vectors, and their texts as they were embedded when the chunk was written (window_texts, statements). The window of
-# a row without texts as it stands there: `_text` makes its parts of it.
+# Items with vectors, and their texts as embedded when the chunk was written (window_texts, statements). The window of a
+# row without texts as stored: `_text` makes its parts of it.
 _ITEMS = {
     "window": (
         "chunk_windows",
@@ -132,7 +132,7 @@ def _without_vector(space: Space, kind: str) -> str:
     )
 
 
-# A document of which a dead letter says that it has texts without vectors.
+# A document for which a dead letter says that it has texts without vectors.
 _INCOMPLETE = (
     "EXISTS (SELECT FROM graphrag.jobs j"
     " WHERE j.document_id = {} AND j.chunks IS NULL AND j.last_error LIKE 'Unembeddable:%')"
@@ -142,8 +142,9 @@ _INCOMPLETE = (
 def unembedded(db: Database, corpus: Corpus, space: Space, kind: str, *, only_indexed: bool) -> Iterator[int]:
     """Yield the ids of items of a kind of `SOURCES` that a space's model embeds and that have no vector in it.
 
-    Not those of documents of which a dead letter says it; nor, where an endpoint may have had none, of what only people made.
-    `only_indexed`: nor of those that are still to be indexed.
+    Without documents for which a dead letter says so; and, if an endpoint may have given none, without items that only
+    people made.
+    `only_indexed`: without documents that must still be indexed.
     """
     if kind == "entity":
         sql = (
@@ -216,7 +217,7 @@ def _page_of_chunks(
 
 
 def _text(kind: str, row: Row) -> str:
-    """Return what is embedded for an item of a kind of `SOURCES`, "" for nothing."""
+    """Return the text to embed for an item of a kind of `SOURCES`, "" for none."""
     match kind:
         case "window":
             return window_text(row["title"], row["text"]) if row["is_lines"] else str(row["text"])
@@ -278,7 +279,7 @@ def _swap(db: Database, corpus: Corpus, building: Space, progress: dict[str, Any
 
 
 def _note_skipped(db: Database, corpus: Corpus, skipped: dict[str, Any]) -> None:
-    """Say of which documents the new model has no vector, in place of those of which the old one had none."""
+    """Record the documents for which the new model has no vector, in place of those for which the old one had none."""
     db.query(
         "DELETE FROM graphrag.jobs WHERE id IN (SELECT j.id FROM graphrag.jobs j WHERE j.corpus_id = $1 AND j.state = 'failed'"
         "  AND j.kind = 'index' AND j.last_error LIKE 'Unembeddable:%' ORDER BY j.id FOR UPDATE SKIP LOCKED)",

@@ -1,4 +1,4 @@
-"""The write step: one transaction per batch of documents, so that readers see a text whole or not at all."""
+"""The write step: one transaction for a batch of documents, so that readers see a text whole or not at all."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -25,7 +25,7 @@ from pg_graphrag.index.indexing.item_vectors import (
     is_in_words,
 )
 from pg_graphrag.server import Database
-from pg_graphrag.server.corpus.corpora import Corpus, by_id, revise
+from pg_graphrag.server.corpus.corpora import Corpus, corpus_by_id, revise
 from pg_graphrag.server.corpus.options import Embedding, Options
 from pg_graphrag.server.corpus.spaces import Space, add_space, indexed_rows, lock_spaces, of_state, spaces
 from pg_graphrag.server.queue import queue, queue_refresh
@@ -52,14 +52,14 @@ def write_documents(
 ) -> set[int]:
     """Replace the index of `document_ids` by `drafts` (a document without a draft is removed), or add mentions to it.
 
-    `fitting`: the embedding model of a corpus that chooses one.
+    `fitting`: the embedding model for a corpus that chooses one.
 
-    Drafts of outdated content are discarded: newer content has its own job. Of a long document the text is written, and jobs
-    for its parts are queued; where the index holds just this text, it stays, with what was made of it. Returns the documents
-    to be tried again, which are untouched: those that another session is changing at this moment (waiting for it could
-    deadlock), and those whose chunks are others than the mentions are of.
+    Drafts of outdated content are discarded: newer content has its own job. For a long document the text is written, and
+    jobs for its parts are queued; if the index has exactly this text, it stays with everything made of it. Returns the
+    documents to try again, which are untouched: those that another session is changing at this moment (waiting could
+    deadlock), and those whose chunks differ from the chunks of the mentions.
 
-    Raises MissingVectors where `vectors` lacks texts that the active space needs: another model was swapped in meanwhile, or
+    Raises MissingVectors if `vectors` lacks texts that the active space needs: another model was swapped in meanwhile, or
       an entity was removed and comes back.
     """
     lock_spaces(db, corpus.id, is_shared=True)
@@ -93,7 +93,7 @@ def write_documents(
         if space.state != "retired":
             delete_vectors(db, space, old, [])
     write_change(db, corpus, active, all_spaces, change, items, vectors, affected, [])
-    # A text is found from now on; indexed is what has its graph too.
+    # The text is searchable from now on; the document is indexed when it has its graph too.
     db.query(
         "UPDATE graphrag.documents d SET indexed_hash = d.content_hash, error = NULL,"
         " status = CASE WHEN u.lacks_graph THEN 'pending' ELSE 'indexed' END,"
@@ -126,10 +126,11 @@ def write_change(
     document_ids: list[int],
     chunk_ids: list[int],
 ) -> None:
-    """Merge a change into the graph, and store vectors: of new entities, and in a space that is being built of `items` too.
+    """Merge a change into the graph, and store vectors: of new entities, and in a space that is being built also of
+    `items`.
 
-    The corpus is locked; `all_spaces` are its, of which `active` is searched. `document_ids`, `chunk_ids`: what the graph for
-    Cypher is made anew of.
+    The corpus is locked; `all_spaces` are its, of which `active` is searched. `document_ids`, `chunk_ids`: the items that
+    the graph for Cypher gets again.
 
     Raises MissingVectors: as `write_documents`.
     """
@@ -165,7 +166,7 @@ def _names_without_vector(db: Database, space: Space, chunk_ids: list[int]) -> d
 
 
 def note_change(db: Database, corpus: Corpus) -> None:
-    """Say to sessions that what they cache is old, and queue upkeep that is due; the corpus is locked."""
+    """Tell sessions that their caches are old, and queue upkeep that is due; the corpus is locked."""
     revise(db, corpus.id)
     length = tail_length(db, corpus.id)
     if length >= LONGEST_TAIL:
@@ -188,9 +189,10 @@ _is_told = False
 
 
 def notify(db: Database, corpus: Corpus, document_ids: list[int]) -> None:
-    """Tell listeners of documents, when the transaction commits, where the corpus' option says so.
+    """Notify listeners of documents at commit, if the corpus' option says so.
 
-    A key that is too long for a notification is left out, and so is all of it where the queue is filling: the commit would fail.
+    A key that is too long for a notification is left out. If the server's queue is filling, nothing is sent: the commit
+    would fail.
     """
     global _is_told
     if not corpus.options.notify:
@@ -232,7 +234,7 @@ def _wants_vector_index(db: Database, corpus: Corpus) -> bool:
 def ensure_storage(db: Database, corpus: Corpus, fitting: Embedding | None) -> Space:
     """Return the active space; the first writer makes it and the graph.
 
-    A corpus that chooses its model gets `fitting`; without texts to choose by (None) its space is none that is stored.
+    A corpus that chooses its model gets `fitting`; without texts to choose by (None) its space is not stored.
     """
     active = of_state(spaces(db, corpus.id), "active")
     if active is not None:
@@ -240,8 +242,8 @@ def ensure_storage(db: Database, corpus: Corpus, fitting: Embedding | None) -> S
     db.query("SELECT graphrag._lock_corpus($1)", ["int4"], [corpus.id])
     active = of_state(spaces(db, corpus.id), "active")
     db.query("SELECT graphrag._ensure_graph($1)", ["int4"], [corpus.id])
-    # Read under the lock: as long as there are no vectors, reembed() changes the option and nothing else.
-    current = by_id(db, corpus.id) or corpus
+    # Read under the lock: while there are no vectors, reembed() changes the option and nothing else.
+    current = corpus_by_id(db, corpus.id) or corpus
     if active is not None:
         return active
     embedding = fitting if current.chooses_embedding else current.options.embedding
@@ -253,9 +255,9 @@ def ensure_storage(db: Database, corpus: Corpus, fitting: Embedding | None) -> S
 def _lock_documents(
     db: Database, drafts: Sequence[DocumentDraft], document_ids: Sequence[int]
 ) -> tuple[list[DocumentDraft], list[int], set[int]]:
-    """Lock existing documents; return (drafts that are still current, removed documents, documents to be tried again).
+    """Lock existing documents; return (drafts that are still current, removed documents, documents to try again).
 
-    Removed is also what is retracted.
+    Retracted documents count as removed.
     """
     ids = sorted(document_ids)
     # Null: retracted. No draft has it.
@@ -284,7 +286,7 @@ def _lock_documents(
     return [draft for draft in current if draft.id not in stale_ids], removed_ids, skipped_ids
 
 
-# Bytes of UTF-8 from which a document is long: half of what a worker leases at once.
+# From so many bytes of UTF-8 a document is long: half of a worker's batch.
 LONG_BYTES = 200_000
 # Bytes that a token stands for, about, in any script.
 _BYTES_PER_TOKEN = 4
@@ -308,7 +310,7 @@ def embeds_with_graph(options: Options) -> bool:
 
 
 def queue_parts(db: Database, corpus: Corpus, draft: DocumentDraft) -> None:
-    """Queue what is left to do of a long document whose chunks are written; the document is locked."""
+    """Queue the remaining parts of a long document whose chunks are written; the document is locked."""
     counts = [chunk.token_count for chunk in draft.chunks]
     graph_parts = part_ranges(counts, GRAPH_TOKENS, GRAPH_CHUNKS)
     vector_parts = () if embeds_with_graph(corpus.options) else part_ranges(counts, VECTOR_TOKENS, len(counts))
@@ -321,7 +323,7 @@ def queue_parts(db: Database, corpus: Corpus, draft: DocumentDraft) -> None:
 
 
 def part_ranges(token_counts: Iterable[int], most_tokens: int, most_chunks: int) -> Iterator[tuple[int, int]]:
-    """Yield (first, past the last) of stretches of so many tokens and chunks at most, but at least a chunk each."""
+    """Yield ranges (first, past the last) with a maximum of tokens and chunks, but at least one chunk each."""
     first = end = tokens = 0
     for count in token_counts:
         if end > first and (tokens + count > most_tokens or end - first == most_chunks):

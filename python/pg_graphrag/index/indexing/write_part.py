@@ -1,7 +1,7 @@
-"""The write steps of a part of a long document: vectors of its windows, or its graph, each in one transaction.
+"""Writes a part of a long document: vectors of its windows, or its graph, each in one transaction.
 
-Several workers write parts of one document at once: they share the lock of its row, so that nobody changes it meanwhile.
-Whoever writes the last part says that the document is indexed.
+Several workers write parts of one document at once. They share the lock of its row, so that nobody changes it
+meanwhile. The worker that writes the last part marks the document as indexed.
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ def write_windows(
     """Store the vectors of windows, and finish the job.
 
     Raises MissingVectors: another model was swapped in meanwhile.
-    Raises PartNotWritten where document, job or chunks are locked, or no longer as they were read.
+    Raises PartNotWritten if document, job or chunks are locked, or have changed since they were read.
     """
     all_spaces, active = _lock_part(db, corpus, job, draft)
     active_vectors = vectors.get(active.embedding, {})
@@ -82,12 +82,12 @@ def write_windows(
 def write_graph(
     db: Database, corpus: Corpus, job: Job, draft: DocumentDraft, vectors: VectorsByModel, windows: Sequence[Item]
 ) -> None:
-    """Replace the mentions and claims of the draft's chunks, which are stored, by those of the draft, and finish the job.
+    """Replace the mentions and claims of the draft's stored chunks by those of the draft, and finish the job.
 
-    `windows`: those of these chunks that have no vector yet and get theirs.
+    `windows`: windows of these chunks that have no vector yet and get theirs.
 
     Raises MissingVectors: as `write_documents`.
-    Raises PartNotWritten where document, job or chunks are locked, or no longer as they were read.
+    Raises PartNotWritten if document, job or chunks are locked, or have changed since they were read.
     """
     all_spaces, active = _lock_part(db, corpus, job, draft)
     active_vectors = vectors.get(active.embedding, {})
@@ -116,7 +116,9 @@ def write_graph(
 
 
 def _lock_part(db: Database, corpus: Corpus, job: Job, draft: DocumentDraft) -> tuple[list[Space], Space]:
-    """Lock spaces, document and job, in this order, and see that they are as they were; return (all spaces, the active one)."""
+    """Lock spaces, document and job, in this order, and check that they have not changed; return (all spaces, the active
+    one).
+    """
     lock_spaces(db, corpus.id, is_shared=True)
     all_spaces = spaces(db, corpus.id)
     active = of_state(all_spaces, "active")
@@ -132,9 +134,11 @@ def _lock_part(db: Database, corpus: Corpus, job: Job, draft: DocumentDraft) -> 
 
 
 def _finish_part(db: Database, corpus: Corpus, job: Job) -> None:
-    """Finish the job of a part; of the last part, the document too. The corpus is locked, so that one of two is the last."""
+    """Finish the job of a part; with the last part, the document too. The corpus is locked, so that one of two workers is
+    the last.
+    """
     others = db.query(
-        # A dead letter of the whole says what it is without.
+        # A dead letter for the whole document says what it lacks.
         "SELECT FROM graphrag.jobs j WHERE j.document_id = $1 AND j.id <> $2"
         " AND NOT (j.state = 'failed' AND j.chunks IS NULL) LIMIT 1",
         ["int8", "int8"],

@@ -1,4 +1,4 @@
-"""Where 0.2.0 had `pg_graphrag.alembic`: the module of today under its former name."""
+"""The name `pg_graphrag.alembic` of 0.2.0, which leads to `pg_graphrag.integrations.alembic`."""
 
 import sys
 

@@ -1,1 +1,1 @@
-"""Models as searches and answers ask them: tasks, the requests they make, and what replies say."""
+"""Requests to models for searches and answers: tasks, the requests they make, and the parsing of replies."""

@@ -1,4 +1,4 @@
-"""How much of a question and of texts models are asked about."""
+"""Maximum lengths of a question and of texts in requests to models."""
 
 # Understanding looks at this much of a question, in characters, and takes phrases from it; BM25 takes all.
 MAX_UNDERSTOOD = 4000

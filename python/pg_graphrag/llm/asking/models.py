@@ -1,7 +1,7 @@
 """The models of a corpus for searches and answers. Needs the owner's rights, for providers, cache and accounts.
 
-A request is a task of `pg_graphrag.llm.asking.tasks` with its arguments. Only the owner sees the endpoint's text of a
-fault. What asks models is imported when one is asked: most sessions search without.
+A request is a task of `pg_graphrag.llm.asking.tasks` with its arguments. Only the owner sees an endpoint's own error
+text. The gateway is imported at the first request, because most sessions search without a model.
 """
 
 import math
@@ -44,19 +44,19 @@ READING_SHARE = 0.8
 MAX_CHARACTERS = 8000
 
 
-# Why a reply is of no use though its endpoint works: what was gathered without it serves instead.
+# Why a reply is unusable though its endpoint works: then the material gathered without it is used.
 DEADLINE, REPETITION, NO_CITATION, FORM = "deadline", "repetition", "no citation", "form"
 
 
 class Uncited(ItemFault):
-    """An answer that cites nothing of what it was given."""
+    """An answer that cites nothing of its context."""
 
 
 class ModelFault(GraphRAGError):
-    """A fault as its caller may see it. `kind`: item, budget, provider, setting or caller.
+    """A model's fault, as its caller may see it. `kind`: item, budget, provider, setting or caller.
 
-    `reason`: why the reply is of no use though the endpoint works; None: it does not. `is_late`: it came too late.
-    `is_too_long`: the prompt is longer than what the model reads.
+    `reason`: why the reply is unusable although the endpoint works; None: it does not work. `is_late`: it came too late.
+    `is_too_long`: the prompt is longer than the model can read.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ModelFault(GraphRAGError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a task: its `value`, or a `fault`. `usage`: of a task that was asked alone."""
+    """The outcome of a task: its `value`, or a `fault`. `usage`: of a task that was asked alone."""
 
     value: Any = None
     fault: ModelFault | None = None
@@ -199,8 +199,8 @@ class Models:
     def embed(self, texts: list[str], without: dict[str, GraphRAGError] | None = None) -> tuple[Any, dict[str, Any]]:
         """Return (vectors of texts by the corpus' embedding model at an endpoint, (texts, dimensions) float32; usage).
 
-        Of a long text its beginning. One request, unless the endpoint refuses one of so many texts, or of such a length.
-        `without` is given the texts of which the model has no vector, with their faults; they are left out.
+        Of a long text its beginning. One request, unless the endpoint refuses so many texts, or such a length. `without`
+        collects the texts without a vector by the model, with their faults.
         """
         if not texts or not all(texts):
             raise GraphRAGError("an empty text has no vector", hint="Give a text.")
@@ -238,7 +238,7 @@ class Models:
     def readable(self, task: str, arguments: dict[str, Any], seconds: float) -> tuple[float, int] | None:
         """Return (tokens a second that a task's model reads, tokens of texts that it reads within so many seconds).
 
-        None where that is not known. `arguments`: those of the task, with empty texts.
+        None if unknown. `arguments`: those of the task, with empty texts.
         """
         from pg_graphrag.llm.endpoints.requests import estimated_tokens
 
@@ -251,12 +251,14 @@ class Models:
         return speed, int(READING_SHARE * waited * speed) - estimated_tokens(request)
 
     def _habits(self, role: str) -> "ModelHabits | None":
-        """Return what was seen of the model of a role; None where its provider is not set up, as the request itself will say."""
-        from pg_graphrag.llm.endpoints.providers import ModelHabits, load
+        """Return the recorded habits of a role's model; None if its provider is not set up, which the request itself will
+        report.
+        """
+        from pg_graphrag.llm.endpoints.providers import ModelHabits, load_provider
 
         name, model = self.corpus.options.llm.of(role)
         try:
-            return ModelHabits(self.db, load(self.db, name), model)
+            return ModelHabits(self.db, load_provider(self.db, name), model)
         except GraphRAGError:
             return None
 
@@ -315,7 +317,7 @@ def save_accounts(db: Database, corpus: Corpus) -> None:
 
 
 def _checked(request: ChatRequest, check: Callable[[dict[str, Any]], None] | None, retry: int) -> ChatRequest:
-    """Return a request whose reply is checked besides: one of no use is not cached."""
+    """Return a request with another check of its reply; a reply that fails it is not cached."""
     if check is None:
         return replace(request, retry=retry)
 

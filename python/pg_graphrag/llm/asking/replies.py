@@ -1,6 +1,7 @@
-"""Tolerant parsing of replies: JSON among prose and fences, other systems' names, reasoning in front.
+"""Tolerant parsing of replies: JSON within prose and fences, other systems' field names, reasoning before the answer.
 
-Each function takes a reply and whether it was cut off, and raises `ItemFault` where there is nothing of its kind in it.
+Each function takes a reply and whether it was cut off. It raises `ItemFault` if the reply has nothing of the expected
+kind.
 """
 
 import json
@@ -16,7 +17,7 @@ from pg_graphrag.text.sentences import sentences
 
 T = TypeVar("T")
 
-# Keywords are few short phrases; the rest is of a model in a loop.
+# Keywords are few short phrases; more come from a model in a loop.
 MAX_KEYWORDS = 20
 MAX_KEYWORD_CHARACTERS = 200
 MAX_QUESTION_CHARACTERS = 2000
@@ -25,7 +26,7 @@ MAX_PART_CHARACTERS = 500
 # Points of one batch of reports, and characters of each.
 MAX_POINTS = 100
 MAX_POINT_CHARACTERS = 4000
-# A step of DRIFT: ours, then what GraphRAG's prompts ask for; and how much of it is read.
+# Fields of a DRIFT step: ours, then those of GraphRAG's prompts; and how much of it is read.
 _STEP_ANSWER = ("answer", "intermediate_answer", "response")
 _STEP_RAISED = ("follow_ups", "follow_up_queries")
 MAX_FOLLOW_UPS = 10
@@ -34,7 +35,8 @@ MAX_STEP_CHARACTERS = 12_000
 MIN_COPIED, MAX_COPIED = 40, 0.3
 # How often such a sentence may stand in an answer.
 MAX_COPIES = 2
-# So often may a block stand in a row, too, of so many short sentences and characters: "The answer is: [1] Bob Stone".
+# How often a block may occur in a row, for blocks with so few short sentences and characters: "The answer is: [1] Bob
+# Stone".
 _MAX_BLOCK, _MIN_BLOCK = 3, 20
 # The marks around the data of a prompt.
 _MARK = re.compile(r"</?[a-z]{1,20}-[0-9a-f]{16}>")
@@ -47,12 +49,12 @@ _NAMES = {
     "entities": ("entities", "entities_from_query", "query_entities"),
     "answer_types": ("answer_types", "answer_type_keywords", "answer_type"),
 }
-# Those that quote the question; its answer types may stand in the prompt.
+# Fields that quote the question; answer types may also be words of the prompt.
 _QUOTING = ("low_level_keywords", "high_level_keywords", "entities")
 
 
 def _first_of(text: str, cut_off: bool, cut: str, none: str, read: Callable[[dict[str, Any]], T | None]) -> T:
-    """Return what `read` makes of the first object of which it makes something; `cut` and `none` are of the fault's sentence."""
+    """Return the first result of `read` over the objects of a reply; `cut` and `none` are for the fault's sentence."""
     for reply in objects(without_reasoning(text)):
         if (value := read(reply)) is not None:
             return value
@@ -62,7 +64,7 @@ def _first_of(text: str, cut_off: bool, cut: str, none: str, read: Callable[[dic
 def keywords(text: str, cut_off: bool, prompt: str = "", question: str = "") -> dict[str, Any]:
     """Return {low_level_keywords, high_level_keywords, entities, answer_types: lists of str, question: str or None}.
 
-    Words of the `prompt` that are none of the `question`'s are no keywords: what repeats its template says nothing.
+    Words of the `prompt` that are not in the `question` are no keywords: a model that repeats the template says nothing.
     """
 
     def read(reply: dict[str, Any]) -> dict[str, Any] | None:
@@ -154,9 +156,10 @@ def _score(value: Any, most: int) -> int | None:
 
 
 def step(text: str, cut_off: bool) -> dict[str, Any]:
-    """Return {answer: str, score: int in 0 … 100, follow_ups: [{question, score}]} of a step of DRIFT; GraphRAG's names too.
+    """Return {answer: str, score: int in 0 … 100, follow_ups: [{question, score}]} of a DRIFT step; accepts GraphRAG's
+    names too.
 
-    A follow-up without a score of its own has that of the answer.
+    A follow-up without a score gets the answer's.
     """
 
     def read(reply: dict[str, Any]) -> dict[str, Any] | None:
@@ -181,9 +184,9 @@ def _follow_up(item: Any, score: int) -> dict[str, Any] | None:
 
 
 def refined(text: str, cut_off: bool, concepts: Sequence[str]) -> dict[str, Any]:
-    """Return {queries: [{question, concepts: list of str}], expanded: str} of a question taken apart.
+    """Return {queries: [{question, concepts: list of str}], expanded: str} of a decomposed question.
 
-    A query may also be a string. Only what stands in `concepts` is one, as it is spelled there.
+    A query may also be a string. Only strings in `concepts` count as concepts, in their spelling.
     """
     spelled = {concept.casefold(): concept for concept in concepts}
 
@@ -272,7 +275,7 @@ def rating(text: str, cut_off: bool) -> int:
 
 
 def _repeated_block(uncited: list[str]) -> int:
-    """Return of how many sentences, without citations, the last ones are a copy too many; 0 where they are none."""
+    """Return how many sentences at the end, without citations, are a repetition; 0 if there is none."""
     copies = MAX_COPIES + 1
     for size in range(1, _MAX_BLOCK + 1):
         block = uncited[-size:]
@@ -282,10 +285,10 @@ def _repeated_block(uncited: list[str]) -> int:
 
 
 def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
-    """Return {text, cut_off} of an answer in prose; raise `Repetition` for one that says a sentence again and again.
+    """Return {text, cut_off} of an answer in prose; raise `Repetition` if it repeats a sentence again and again.
 
-    None is reasoning alone, what has the marks of the prompt's data in it, or of which more than a part is the `prompt`'s.
-    Longer repetitions were found when it came.
+    It is no answer if it is reasoning alone, contains the prompt's data marks, or mostly repeats the `prompt`. Longer
+    repetitions were detected while it came.
     """
     body = without_reasoning(text, is_prose=True)
     if not body.strip():
@@ -294,7 +297,7 @@ def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
         raise ItemFault("the model repeated its prompt", raw=text)
     prompt_text, answer_sentences = " ".join(prompt.split()), []
     copies: dict[str, list[int]] = {}
-    # Of all sentences: without citations, and where they begin.
+    # Of all sentences: their text without citations, and where they begin.
     uncited: list[str] = []
     places: list[int] = []
     for start, end in sentences(body, "en"):
@@ -320,7 +323,7 @@ def answer(text: str, cut_off: bool, prompt: str = "") -> dict[str, Any]:
 
 
 def structured(text: str, cut_off: bool, not_found: str) -> dict[str, Any]:
-    """Return {text, cut_off, sources: numbers} of an answer in JSON; of one that there is none the sentence that says so."""
+    """Return {text, cut_off, sources: numbers} of an answer in JSON; the fixed sentence for an answer that there is none."""
 
     def read(reply: dict[str, Any]) -> dict[str, Any] | None:
         sources, value = reply.get("sources"), reply.get("answer")

@@ -1,6 +1,6 @@
-"""What models may be asked about questions: each task builds its prompt itself, from arguments that are only data.
+"""The questions to models about questions: each task builds its prompt from arguments that are only data.
 
-Who asks (`pg_graphrag.llm.asking.models`) chooses a task and gives its arguments, never a prompt.
+The caller (`pg_graphrag.llm.asking.models`) chooses a task and gives its arguments, never a prompt.
 """
 
 import hashlib
@@ -41,12 +41,13 @@ from pg_graphrag.text.question_language import question_language
 # What the prompt of keywords asks for, and somewhat more: items of each list.
 _LISTS = {"low_level_keywords": 10, "high_level_keywords": 8, "entities": 8, "answer_types": 5}
 
-# Limits of output tokens. Of a list of numbers or grades: for each, besides what stands around them.
+# Limits of output tokens. For a list of numbers or grades: per item, and for the words around them.
 KEYWORD_TOKENS, RESTATED_TOKENS = 200, 100
 PASSAGE_TOKENS, QUERIES_TOKENS, QUERY_TOKENS = 300, 300, 150
 VERDICT_TOKENS, NUMBER_TOKENS, GRADE_TOKENS, AROUND_TOKENS = 40, 6, 24, 40
 REFINE_TOKENS, MAP_TOKENS, STEP_TOKENS, SQL_TOKENS = 700, 1500, 1000, 800
-# Of an answer by its form, as far as words tell; a context of a few sentences has no more to say than its own length besides.
+# By the form that an answer should have, judged by its words; a context of a few sentences gives no longer answer than
+# its own length.
 ANSWER_TOKENS, SENTENCE_TOKENS, PARAGRAPH_TOKENS, REPORT_TOKENS = 1200, 200, 500, 3000
 _FORMS = (
     (re.compile(r"\b(?:report|essay|article|pages?|detailed|comprehensive|long|exhaustive)\b", re.I), REPORT_TOKENS),
@@ -187,9 +188,9 @@ def _chat(options: Options, arguments: dict[str, Any]) -> ChatRequest:
 
 
 def _limited(request: ChatRequest, task: str, arguments: dict[str, Any]) -> ChatRequest:
-    """Return a request whose reply is kept for the same task, asker (of a chat), limit and schema alone.
+    """Return a request whose reply is cached for the same task, asker (of a chat), limit and schema alone.
 
-    The task: askers choose messages, and must not learn, or write, what another task was told for the same.
+    The task is part of the key because askers choose messages, and must neither learn nor write replies to other tasks.
     """
     names = ("asker", "max_tokens", "schema")
     own = {"task": task} | {name: arguments[name] for name in names if arguments.get(name) is not None}
@@ -444,8 +445,8 @@ def _texts(arguments: dict[str, Any], name: str) -> list[str]:
 def history(turns: Any) -> tuple[dict[str, str], ...]:
     """Check a conversation so far: [{role: user or assistant, content}]; None is none.
 
-    Raises GraphRAGError: 22023 naming the turn, or for more of them than `bounds` lets through. Other roles are refused: a
-      caller has no say in the instructions.
+    Raises GraphRAGError: 22023 naming the turn, or if there are more than `bounds` allows. Other roles are refused: callers
+      cannot change the instructions.
     """
     hint = 'Give [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}].'
     if turns is None:

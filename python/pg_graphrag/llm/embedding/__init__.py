@@ -1,4 +1,4 @@
-"""Text to vectors, without a network: the models that lie beside the package."""
+"""Text to vectors without a network: the models in the package."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Embedder(Protocol):
         """Yield (indices into `texts`, their vectors) in steps of about 0.2 s, so that a caller can poll for cancel."""
 
     def tag_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors, list[Reading]]]:
-        """Yield as `embed_batches` does, with what is read in each text: one pass of the encoder gives all."""
+        """Yield as `embed_batches` does, with the names read in each text: one pass of the encoder gives both."""
 
 
 @cache

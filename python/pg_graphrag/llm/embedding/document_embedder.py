@@ -1,6 +1,6 @@
-"""Who embeds documents: OpenVINO where it is installed, in the fastest precision of the processor, else numpy.
+"""The encoder for documents: OpenVINO if it is installed, in the processor's fastest precision, else numpy.
 
-Questions are always embedded by numpy: a session that only searches keeps little memory of its own, and starts at once.
+Questions are always embedded by numpy: a session that only searches needs little memory and starts at once.
 """
 
 import importlib.util

@@ -1,19 +1,20 @@
-"""intfloat/multilingual-e5-small, of weights of four bits: tokenise, encode, mean-pool, centre, normalise.
+"""intfloat/multilingual-e5-small, with weights of four bits: tokenise, encode, mean-pool, centre, normalise.
 
-Wang et al., "Multilingual E5 Text Embeddings" (arXiv 2402.05672). All its vectors lie close together (cosines of .7 and more), so
-what compares cosines with 0 or with BM25 could not use them as they are. They are taken from their mean, over texts and titles in
-English, Japanese and both kinds of Chinese in equal parts (e5_mean.json; `python -m bench e5_mean` makes it). The order of
-paragraphs for a question hardly changes by it.
+Wang et al., "Multilingual E5 Text Embeddings" (arXiv 2402.05672). All its vectors lie close together (cosines of .7 and
+more), so code that compares cosines with 0 or with BM25 could not use them as they are. Therefore their mean is
+subtracted. It was taken over texts and titles in English, Japanese and both kinds of Chinese in equal parts
+(e5_mean.json; `python -m bench e5_mean` makes it). The order of paragraphs for a question hardly changes.
 
-Its tokenizer is SentencePiece's over a trie that sessions map: a library's own copy of 250,000 pieces takes 280 MB and
-.7 s. Kudo, "Subword Regularization" (arXiv 1804.10959), section 3.2: of all ways to cut a text into pieces the most likely one.
+Its tokenizer is SentencePiece's, over a trie that sessions map: a library's own copy of 250,000 pieces takes 280 MB and
+.7 s. It takes the most likely of all ways to cut a text into pieces: Kudo, "Subword Regularization" (arXiv 1804.10959),
+section 3.2.
 """
 
 from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,7 +29,7 @@ from pg_graphrag.text.languages import LANGUAGES
 if TYPE_CHECKING:
     from pg_graphrag.text.naming.unit_traits import Span
 
-# The model wants this before both texts where they are of one kind, and a corpus compares names, questions and passages alike.
+# The model expects this before both texts if they are of one kind; a corpus compares names, questions and passages alike.
 _PREFIX = "query: "
 
 
@@ -61,10 +62,10 @@ class UnigramTokenizer:
 
     def encode(self, text: str, max_tokens: int) -> list[int]:
         """Return the first `max_tokens` token ids of a text."""
-        return self._tokens(_marked(self.normalized(text).split()), max_tokens)[0]
+        return self._tokens("".join(_SPACE + word for word in self.normalized(text).split()), max_tokens)[0]
 
     def encode_with_spans(self, text: str, max_tokens: int) -> tuple[list[int], list[Span]]:
-        """Return the first `max_tokens` token ids of a text, and the characters of it that each stands for."""
+        """Return the first `max_tokens` token ids of a text, and the characters that each stands for."""
         characters, spans = self._characters_with_spans(text)
         ids, ends = self._tokens("".join(characters), max_tokens)
         places = [0, *ends]
@@ -138,10 +139,6 @@ class UnigramTokenizer:
             pieces.append((number, place))
             place = start
         return pieces[::-1]
-
-
-def _marked(words: Iterable[str]) -> str:
-    return "".join(_SPACE + word for word in words)
 
 
 def _composed(text: str, spans: Sequence[Span]) -> tuple[list[str], list[Span]]:

@@ -1,11 +1,11 @@
-"""The BERT encoder by OpenVINO, for who embeds much: faster than numpy, and with more memory of its own.
+"""The BERT encoder by OpenVINO, for sessions that embed much: faster than numpy, but with more memory for each session.
 
-The graph is built from the mapped weights and the model's ``config.json``; nothing is converted and no file written.
+The graph is built from the mapped weights and the model's ``config.json``; nothing is converted and no file is written.
 
-A kernel is made for each shape of a batch, which takes as long as running it. So there are few shapes: a sequence is padded
-to the next of some lengths, and a batch of one length has one of some sizes. What is padded is masked. A text's vector is the
-same bits whatever is embedded beside it: its length alone decides how far it is padded, and every row of a matrix product,
-and every sequence of an attention, is computed by itself.
+OpenVINO makes a kernel for each shape of a batch, which takes as long as running it. So there are few shapes: a
+sequence is padded to one of a few lengths, and a batch of one length has one of a few sizes. Padding is masked. A text
+has the same vector, bit for bit, whatever is embedded with it: its own length decides how far it is padded, and every
+row of a matrix product and every sequence of an attention is computed by itself.
 """
 
 import importlib
@@ -35,7 +35,7 @@ _LENGTHS: list[int] = [
 ]
 # Rows of a full batch: about 0.03 s in bfloat16 on one 4 GHz core. Matrix products gain nothing from more.
 _ROWS = 512
-# A batch is padded by so many rows rather than split: reading the weights takes as long.
+# Rather than split, a batch is padded by up to so many rows: reading the weights takes as long.
 _SPARE_ROWS = 32
 # Kernels that are kept.
 _SHAPES = 1024
@@ -141,7 +141,7 @@ class EngineEncoder:
         length = _padded(len(sequences[-1]))
         size = _size(length, len(sequences))
         states = np.zeros((size, length, self._words.shape[1]), np.float32)
-        # What is added to attention scores, and each token's share in the mean. A sequence that pads the batch has one token.
+        # The mask added to attention scores, and each token's share in the mean. A padding sequence has one token.
         mask = np.full((size, 1, 1, length), -np.inf, np.float32)
         shares = np.zeros((size, length, 1), np.float32)
         mask[..., 0] = 0

@@ -1,8 +1,8 @@
 """What the local models share: their files, batches of texts, and the encoder, BERT in float32 numpy.
 
-Weights are mapped, so sessions share them through the page cache. Devlin et al., "BERT" (arXiv 1810.04805), post-norm layers.
-Sequences are packed one after the other with no padding: every matrix product runs over real tokens only, and attention runs per
-group of sequences of equal length.
+Weights are mapped, so sessions share them through the page cache. Devlin et al., "BERT" (arXiv 1810.04805), post-norm
+layers. Sequences are packed one after the other with no padding: matrix products run over real tokens only, and
+attention runs per group of sequences of equal length.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class LocalModel(ABC):
         """Return the ids as `tokens` does, and the characters of the text that each stands for: ascending, some empty."""
 
     def finish(self, vectors: Vectors) -> Vectors:
-        """Return (n, dimensions) vectors of the encoder as they are compared."""
+        """Return (n, dimensions) vectors of the encoder in the form in which they are compared."""
         return vectors
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -113,10 +113,10 @@ class LocalModel(ABC):
             yield indices, vectors
 
     def tag_batches(self, texts: Sequence[str]) -> Iterator[tuple[NDArray[np.intp], Vectors, list[Reading]]]:
-        """Yield (indices into `texts`, their vectors, what is read in each), the vectors as `embed_batches` gives them.
+        """Yield (indices into `texts`, their vectors, the names read in each), the vectors as `embed_batches` gives them.
 
-        By numpy the vectors are as it gives them of each text by itself. Places are those of the texts as given. Behind
-        `max_tokens` nothing is read.
+        With numpy, the vectors equal those of each text by itself. Places refer to the given texts. Text after `max_tokens`
+        is not read.
         """
         from pg_graphrag.llm.embedding.name_tagger import name_tagger
 
@@ -235,7 +235,7 @@ class BertEncoder:
         self._words = word_rows(tensors)
         longest = min(max_tokens, config["max_position_embeddings"])
         self._positions = tensors["embeddings.position_embeddings.weight"][:longest]
-        # Every token is of segment 0.
+        # Every token is in segment 0.
         self._segment = tensors["embeddings.token_type_embeddings.weight"][:1]
         self._norm = tensors["embeddings.LayerNorm.weight"], tensors["embeddings.LayerNorm.bias"]
         self._layers = [_layer(tensors, number) for number in range(config["num_hidden_layers"])]

@@ -1,8 +1,9 @@
 """sentence-transformers/all-MiniLM-L6-v2: tokenise, encode, mean-pool, normalise, as sentence-transformers does.
 
-Questions are cut into word pieces that sessions map: a library's own copy of 30,000 pieces takes 8 MB and 15 ms. Devlin et al.,
-"BERT" (arXiv 1810.04805); Wu et al. (arXiv 1609.08144), section 4.1: of a word the longest piece that it begins with, then of the
-rest. What tells words apart is the library's; for documents, or without the mapped pieces, it does all of it.
+Questions are cut into word pieces over a vocabulary that sessions map: a library's own copy of 30,000 pieces takes 8 MB
+and 15 ms. Each step takes the longest piece that the rest of a word begins with: Devlin et al., "BERT" (arXiv
+1810.04805); Wu et al. (arXiv 1609.08144), section 4.1. The library finds the words. For documents, or without the
+mapped vocabulary, it does everything.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ _UNBROKEN = (
     "[0-9A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u0391-\u03a1\u03a3-\u03ff\u0400-\u0481"
     "\u3041-\u3096\u30a1-\u30fa\uac00-\ud7a3\u200d\ufe0f\U0001f300-\U0001faff]+"
 )
-# Of all-MiniLM-L6-v2, which extension/install-package writes beside this module.
+# For all-MiniLM-L6-v2; extension/install-package writes it beside this module.
 WORD_PIECES = Path(__file__).with_name("word_pieces.packed")
 _START, _END, _UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
 _INNER = "##"
-# Characters of the longest piece, with the mark of those that begin no word; of a word that has pieces.
+# Maximum characters of a piece, with the mark of pieces inside a word; and of a word that is cut into pieces.
 _LONGEST, _LONGEST_WORD = 18, 100
-# Of ASCII what the library does is soon said, and it need not be loaded for most questions: words, and each sign by itself.
-# A bracket may begin a special token.
+# For ASCII, the library's work is simple, and most questions need not load it: words, and each sign by itself. A
+# bracket may begin a special token.
 _WORDS = re.compile(r"[a-z0-9]+|[!-/:-@\\-`{-~\]]")
 _CONTROL = dict.fromkeys({*range(0x20), 0x7F} - set(map(ord, "\t\n\r")))
 _SHORT = 1000
-# Of a longer text `TextHead` may change the characters.
+# In a longer text `TextHead` may change the characters.
 _LONGEST_SPLIT = 8192
 
 
@@ -101,7 +102,7 @@ class WordPieces:
         return [*ids[: self._max_tokens - 1], self._special[_END]]
 
     def encode_with_spans(self, text: str) -> tuple[list[int], list[Span]]:
-        """Return the token ids of a text, and the places of the words that they are of; all empty where it is very long."""
+        """Return the token ids of a text, and the places of their words; all empty for a very long text."""
         words, places = self._words(text), self._spans(text)
         spans = [(0, 0)]
         if len(words) == len(places):
@@ -111,7 +112,7 @@ class WordPieces:
         return ids, _filled(spans, len(ids), len(text))
 
     def _ids(self, word: str) -> list[int]:
-        """Return the ids of a word's pieces; that of an unknown word where it has a part that is none."""
+        """Return the ids of a word's pieces; the unknown word's id if a part of it is no piece."""
         if word in self._special:
             return [self._special[word]]
         unknown = [self._special[_UNKNOWN]]
@@ -168,7 +169,7 @@ class LibraryPieces:
         return ids
 
     def encode_with_spans(self, text: str) -> tuple[list[int], list[Span]]:
-        """Return the token ids of a text, and the places of the words that they are of; all empty where it is very long."""
+        """Return the token ids of a text, and the places of their words; all empty for a very long text."""
         head = self._head(text)
         encoding = self._tokenizer.encode(head)
         words = encoding.word_ids[1:-1] if head == text else []

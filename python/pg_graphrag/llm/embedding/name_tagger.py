@@ -1,10 +1,11 @@
-"""Names in a text, read by a small network on the states that a local model's encoder has of its tokens anyway.
+"""Finds names in a text: a small network over the states that a local model's encoder computes for the tokens anyway.
 
-A unit is a word, a sign or a character of Han, kana or Hangul; it has the states of the tokens with its first and its last
-character, traits of its spelling, and what dictionaries of Chinese and Japanese say of it. Of these come by a projection,
-convolutions over the units around it, and a conditional random field (Lafferty et al. 2001) the most likely names of a text, and
-how likely each is. `python -m bench train_names` makes the weights. Besides, one direction of the states says how much of a term
-each token is, for the gate of entities (text/naming/gate.py), with which `python -m bench gate` fits it.
+A unit is a word, a sign or a character of Han, kana or Hangul. Its input is the states of the tokens with its first and
+its last character, traits of its spelling, and what dictionaries of Chinese and Japanese say of it. A projection,
+convolutions over neighbouring units, and a conditional random field (Lafferty et al. 2001) give the most likely names
+of a text, and how likely each is. `python -m bench train_names` trains the weights. One direction of the states also
+says how much each token belongs to a term. The gate of entities (text/naming/gate.py) uses it, and `python -m bench
+gate` fits it.
 """
 
 import hashlib
@@ -46,7 +47,7 @@ _TYPES = {
 # What a name does not begin with: "Mr. Cool" in two, 在上海 of a place in Chinese.
 _MARK = re.compile(r"[.,;:!?]\s+(?=\S)")
 _AT, _KANA = re.compile(f"在(?=[{HAN}]{{2}})"), letters_of(KANA)
-# What slashes join: not places (Frankfurt/Oder) nor what has no type (Input/Output).
+# Types of names that are split at slashes. Places (Frankfurt/Oder) and untyped names (Input/Output) are not.
 _PARTED = frozenset({"person", "org", "product"})
 # A bracket that does not close.
 _OPEN = re.compile(r"[(\[（「『《][^()\[\]（）「」『』《》]*\Z")
@@ -176,7 +177,7 @@ _WORD_AT, _HIRAGANA = re.compile(r"\S+"), re.compile("[ぁ-ん]")
 # Hardly anybody wraps at fewer columns.
 _LEAST_WIDTH = 40
 _FIELD = re.compile(r"[^\S\n]{0,40}[^\W\d_][\w ]{0,30}[:：]")
-# The score of what cannot be.
+# The score of an impossible label.
 NEVER = np.float32(-1e4)
 
 
@@ -199,7 +200,7 @@ class UnitInputs(NamedTuple):
 
 
 def unit_inputs(text: str, spans: Sequence[Span]) -> UnitInputs:
-    """Return the units of a text, and what is known of them beside the states of their tokens."""
+    """Return the units of a text, and their features besides the states of their tokens."""
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
     # The last token stands for the end of the text.
     seen = ends[-2] if len(ends) > 1 else 0
@@ -254,7 +255,7 @@ class NameTagger:
         inputs = [unit_inputs(text, of_text) for text, of_text in zip(texts, spans, strict=True)]
         scores = [self.scores(of_text, of_tokens) for of_text, of_tokens in zip(inputs, states, strict=True)]
         for text, of_text, of_units in zip(texts, inputs, scores, strict=True):
-            # Nobody is called by two items of a list, or by a heading and what stands below it.
+            # No name spans two items of a list, or a heading and the text below it.
             of_units[np.ix_(_beginnings(text, of_text.places), [INNER, LAST])] = NEVER
         return self.decoded([of_text.places for of_text in inputs], scores)
 
@@ -364,7 +365,7 @@ def _is_of_names(text: str, line: int, newline: int, start: int, widest: int) ->
 
 
 def _are_items(text: str, line: int, following: int) -> bool:
-    """Whether two lines, of which one follows the other, begin with the same kind of mark."""
+    """Whether two adjacent lines begin with the same kind of list mark."""
     marks = _LIKE_ITEM.match(text, line), _LIKE_ITEM.match(text, following)
     return marks[0] is not None and marks[1] is not None and marks[0].lastgroup == marks[1].lastgroup
 
@@ -437,7 +438,7 @@ def _mapped(model: str) -> Path:
 
 
 def _read(model: str) -> dict[str, NDArray[Any]]:
-    """Return the weights as they are shipped; errors as `name_tagger`."""
+    """Return the weights as shipped; errors as `name_tagger`."""
     path = Path(__file__).with_name(f"names-{model}.npz")
     try:
         content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Tensors of safetensors files, mapped."""
+"""Memory-mapped tensors of safetensors files."""
 
 import json
 from collections.abc import Sequence

@@ -1,17 +1,17 @@
-"""Vectors as pgvector reads them."""
+"""Vectors in pgvector's text form."""
 
 from collections.abc import Sequence
 from functools import cache
 
 from pg_graphrag.ground.numeric import NDArray, Vectors, np
 
-# Values of one statement, half a megabyte of text: larger parameters are allocated anew page by page, which took as long as
-# reading them.
+# Values of one statement, half a megabyte of text: larger parameters are allocated page by page each time, which took
+# as long as reading them.
 STATEMENT_VALUES = 50_000
 # Vectors formatted at once, so that intermediate arrays stay in the processor's caches.
 _SLICE = 64
 _PADDING = b"\0"
-# Zero, of which vectors of few words have many, in one digit.
+# Zero, frequent in vectors of few words, as one digit.
 _ZERO = np.frombuffer(b"0,".ljust(8, _PADDING), np.uint64)[0]
 
 

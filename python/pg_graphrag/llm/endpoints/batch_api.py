@@ -39,23 +39,23 @@ MAX_PAGES = 200
 # Slowest upload, and slowest download.
 BYTES_PER_SECOND = 200_000
 SLOWEST_BYTES_PER_SECOND = 10_000
-# Answers to a list or a look, which may have so many values; a line of a result carries one answer of a model.
+# Answers about files and batches have at most so many bytes and values; a line of results holds one answer of a model.
 _MAX_BYTES, _MAX_VALUES = 8_000_000, 500_000
 _MAX_LINE = 2 * MAX_REPLY_BYTES
 # Characters of the id of a file or a batch, which is a part of addresses.
 _MAX_ID = 500
-# A file of results has so many bytes for each request at most, on average, and so many of them are a model's words: they are
-# in memory together.
+# A file of results has at most so many bytes for each request, on average, and so many of them are a model's words:
+# both are in memory together.
 _BYTES_PER_REQUEST, _WORDS_PER_REQUEST = 1_000_000, 64_000
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What became of one request.
+    """The outcome of one request.
 
-    `reply` is the answer (of an unusable one, what the model said); `error` what is wrong with it, None: nothing known;
-    `refused_field` one that the model does not know; `answered` is False where the request was not executed, or the
-    endpoint failed: it is sent again.
+    `reply` is the answer (for an unusable one, the model's text); `error` its fault, None if unknown; `refused_field` a
+    field that the model does not know. `answered` is False if the request was not executed, or the endpoint failed: it is
+    sent again.
     """
 
     reply: str | None = None
@@ -126,7 +126,7 @@ async def find_batch(provider: Provider, key: str | None, mark: str, file: str) 
 
 
 async def look(provider: Provider, key: str | None, batch: str) -> dict[str, Any]:
-    """Return a batch as it is now; `Missing` where there is none."""
+    """Return the current state of a batch; `Missing` if there is none."""
     return await _object(provider, key, f"/batches/{_path_part(batch)}", method="GET")
 
 
@@ -145,10 +145,10 @@ async def delete_file(provider: Provider, key: str | None, file: str) -> None:
 async def results(
     provider: Provider, key: str | None, file: str, requests: dict[str, dict[str, Any]], strict: bool
 ) -> dict[str, Line]:
-    """Return {custom_id: what became of it} of a result or error file; `requests`: {custom_id: body of the request}.
+    """Return {custom_id: outcome} of a result or error file; `requests`: {custom_id: body of the request}.
 
-    `strict`: a line that is not the API's makes the whole a `ProviderFault`, since a page of a proxy, or the half of a
-    file, would cost all answers; else it is left out.
+    `strict`: a line that is not the API's makes the whole file a `ProviderFault`, because a proxy's page, or half a file,
+    would otherwise cost all answers; else the line is left out.
     """
     lines: dict[str, Line] = {}
     bytes_left = _MAX_LINE + len(requests) * _BYTES_PER_REQUEST

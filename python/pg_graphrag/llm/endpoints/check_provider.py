@@ -1,6 +1,6 @@
-"""graphrag.check_provider(): tries what a model at an endpoint can do, by the few requests that show it.
+"""graphrag.check_provider(): tries what a model at an endpoint can do, with a few requests.
 
-They go through the gateway: limits, accounts, budget and cancel are those of any other request. Each is sent once.
+They go through the gateway, so limits, accounts, budget and cancel apply as to any other request. Each is sent once.
 """
 
 import json
@@ -23,7 +23,7 @@ from pg_graphrag.llm.endpoints.faults import (
     TimedOut,
 )
 from pg_graphrag.llm.endpoints.gateway import Gateway
-from pg_graphrag.llm.endpoints.providers import load, refuse_others
+from pg_graphrag.llm.endpoints.providers import load_provider, refuse_others
 from pg_graphrag.llm.endpoints.requests import (
     CHECK,
     ChatRequest,
@@ -37,14 +37,14 @@ from pg_graphrag.llm.endpoints.requests import (
 )
 from pg_graphrag.llm.endpoints.transport import forget_refusals
 from pg_graphrag.server import Database
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.corpus.options import ROLES
 
 # The longest that a request may take, one with a long prompt, and all of a call.
 SECONDS, CONTEXT_SECONDS, ALL_SECONDS = 20.0, 45.0, 180.0
 # Tokens of the answer that is measured, and of the prompt that shows whether a context is read as a whole.
 OUTPUT_TOKENS, PROMPT_TOKENS = 64, 6000
-# Tokens a second of which people complain.
+# Tokens a second that people complain about.
 SLOW = 10.0
 # Models that are named, and characters of a name or of a model's words.
 MOST_NAMES, MOST_CHARACTERS = 10, 60
@@ -63,7 +63,7 @@ _TEXTS = ("The Kestrel engine burns methane.", "Bread is made of flour, water an
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """A model and what it is for: chat, embedding, rerank, or nothing yet ("": the endpoint's models are asked for)."""
+    """A model and its use: chat, embedding, rerank, or "" (the endpoint is asked for its models)."""
 
     provider: str
     model: str
@@ -91,7 +91,7 @@ def check_provider(
       no such provider or corpus; 55000 when the corpus uses no model at an endpoint.
     """
     refuse_others(db, "check a provider")
-    used_corpus = find(db, corpus)
+    used_corpus = find_corpus(db, corpus)
     until = time.monotonic() + ALL_SECONDS
     for use in _uses(db, used_corpus, provider, model):
         for finding in _Trial(db, used_corpus, use, until).findings():
@@ -103,7 +103,7 @@ def _uses(db: Database, corpus: Corpus, provider: str | None, model: str | None)
     """Return what to try, each model once."""
     purpose = ""
     if provider is not None:
-        purpose = "rerank" if load(db, provider, None).kind == "rerank" else "chat"
+        purpose = "rerank" if load_provider(db, provider, None).kind == "rerank" else "chat"
     if model is not None and provider is None:
         raise GraphRAGError(f'model "{model}" is of no provider', hint="Give its provider too, or leave out both.")
     if model is not None:
@@ -146,7 +146,7 @@ class _Trial:
             timeout=None,
         )
         self._corpus = replace(corpus, options=replace(corpus.options, llm=llm))
-        self._json = "schema" if use.purpose == "rerank" else load(db, use.provider).json
+        self._json = "schema" if use.purpose == "rerank" else load_provider(db, use.provider).json
         self._is_chat = True
 
     def findings(self) -> Iterator[Finding]:
@@ -200,7 +200,7 @@ class _Trial:
         try:
             completion = self._complete(_COUNT, OUTPUT_TOKENS)
         except (ItemFault, ProviderFault) as fault:
-            # Of a model that is no chat model: endpoints have many words for that.
+            # For a model that is no chat model: endpoints have many words for that.
             if isinstance(fault, ItemFault) or fault.status in _NO_SUCH_PATH:
                 try:
                     yield from self._embedding()
@@ -282,7 +282,7 @@ class _Trial:
         yield Finding("rerank", fitting > other, fitting - other, detail, None if fitting > other else _NO_RERANKER)
 
     def _complete(self, prompt: str, limit: int, seconds: float = SECONDS, form: str = "none") -> wire.Completion:
-        """Return the answer to a prompt that nobody has asked before, so that no cache has it."""
+        """Return the answer to a prompt that nobody has asked before, so that no cache can have it."""
         messages = ({"role": "user", "content": f"Request {random.randrange(10**6)}. {prompt}"},)
         schema = None if form == "none" else _SCHEMA
         request = ChatRequest(CHECK, messages, lambda text, _: text, schema, cacheable=False, max_tokens=limit)
@@ -290,8 +290,8 @@ class _Trial:
         return completion
 
     def _json_of(self, prompt: str, form: str) -> Any:
-        """Return the JSON that is the reply to a prompt in a form; None where it is none."""
-        forget_refusals(load(self._db, self._use.provider), self._use.model)
+        """Return the JSON of the reply to a prompt in a form; None if it is none."""
+        forget_refusals(load_provider(self._db, self._use.provider), self._use.model)
         try:
             return json.loads(self._complete(prompt, OUTPUT_TOKENS, form=form).text)
         except (ItemFault, ValueError, RecursionError):
@@ -299,7 +299,7 @@ class _Trial:
 
     def _ask(self, request: Request, seconds: float = SECONDS, form: str | None = None) -> Reply:
         seconds = max(0.1, min(seconds, self._until - time.monotonic()))
-        # The endpoint's own time-out says more; the deadline is for what waits before it.
+        # The endpoint's own time-out says more; the deadline is for the wait before the request.
         deadline = time.monotonic() + seconds + 1
         gateway = Gateway(self._db, self._corpus, worker=False, writes=self._writes, retries=0, deadline=deadline)
         endpoint, _ = gateway.endpoint_of(request)

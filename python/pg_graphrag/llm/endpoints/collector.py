@@ -1,4 +1,4 @@
-"""The gateway's side of the batch API: it collects new requests and reads the answers that came back.
+"""The gateway's side of the batch API: collects new requests, and reads the answers that came back.
 
 The other side, which takes the collected requests to the endpoint, is `pg_graphrag.index.indexing.batch`.
 """
@@ -58,13 +58,13 @@ class Collector:
     def ask(
         self, request: ChatRequest, provider: Provider, model: str, key: str, fault: GraphRAGError | None
     ) -> Reply | GraphRAGError:
-        """Return the answer that came with a batch, or what was wrong with it; else collect the request: `Waiting`.
+        """Return the answer that came with a batch, or its fault; else collect the request: `Waiting`.
 
         `fault` keeps new requests from being collected: they fail with it.
         """
         batch_request = self._by_key.get(key)
         if batch_request is not None and batch_request.state in ("answered", "spoiled"):
-            # What was spoiled is asked again in another way, by another request.
+            # After a spoiled answer, another request asks in another way.
             return self._answer(batch_request, request, model, key)
         elsewhere = (
             batch_request is not None and batch_request.state == "unsent" and batch_request.provider != provider.name
@@ -134,7 +134,7 @@ class Collector:
         return None
 
     def save(self) -> None:
-        """Write what was collected and what was read, in the caller's transaction; see to it that a job takes it on."""
+        """Write collected requests and read answers, in the caller's transaction; make sure that a job continues."""
         if (self._new or self._spoiled) and hold_replies(self._db, self._corpus) != self._corpus.forgets:
             # Texts of before forget(): the documents that remain are asked for again.
             self._new.clear()
@@ -182,7 +182,7 @@ def lock(db: Database, corpus_id: int) -> None:
 
 
 def _queue_batch(db: Database, corpus_id: int) -> None:
-    """Queue the job that takes requests to the endpoint and brings the answers, once; one that failed begins anew."""
+    """Queue the job that takes requests to the endpoint and brings the answers, once; a failed one begins again."""
     queue(db, "batch", corpus_id)
     db.query(
         "UPDATE graphrag.jobs j SET state = 'pending', next_attempt_at = pg_catalog.now(), attempts = 0, errors = 0"

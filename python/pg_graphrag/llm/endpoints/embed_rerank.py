@@ -1,4 +1,4 @@
-"""Single requests to an endpoint besides chat: embeddings, rerank, the names of its models.
+"""Single requests to an endpoint other than chat: embeddings, rerank, the list of its models.
 
 Runs in the session's background thread (`pg_graphrag.llm.endpoints.loop`): nothing here may touch the database.
 """
@@ -40,7 +40,7 @@ async def embed(
         "dimensions": dimensions,
     }
     fields |= provider.embedding_request
-    # What is longer is no answer, and to read it would take memory and, as nothing interrupts that, time.
+    # A longer reply is no answer; reading it would take memory and, as nothing can interrupt that, time.
     most_values = _FRAME_VALUES + len(texts) * (_FRAME_VALUES + (dimensions or _LONGEST_VECTOR))
     limit = _FRAME_BYTES + most_values * _NUMBER_BYTES
     while True:
@@ -80,7 +80,7 @@ def _packed(items: Sequence[Any], count: int, dimensions: int | None) -> Any:
 
 
 def _any_form(provider: Provider, model: str, items: Sequence[Any], text_count: int, dimensions: int | None) -> Any:
-    """Return the vectors of an answer in whatever form; raises as `embed`, and what is not of its form raises."""
+    """Return the vectors of an answer in any known form; raises as `embed`, or as its parser if it has none of these forms."""
     rows: list[Any] = [None] * text_count
     for place, item in enumerate(items[:text_count]):
         index = place if item.get("index") is None else int(item["index"])
@@ -115,7 +115,7 @@ def _vector(value: Any) -> Any:
 async def models(provider: Provider, api_key: str | None) -> tuple[list[str], int]:
     """Return (the names of the endpoint's models, no tokens). Raises as `wire.chat`."""
     body = await post(provider, api_key, "/models", {}, MAX_REPLY_BYTES, method="GET")
-    # Of OpenAI; of Ollama, which has both; of Together, which gives the list alone.
+    # OpenAI's form; Ollama's, which has both; Together's, which is the list alone.
     items = (body.get("data") or body.get("models")) if isinstance(body, dict) else body
     listed = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
     names = [item.get("id") or item.get("name") for item in listed]

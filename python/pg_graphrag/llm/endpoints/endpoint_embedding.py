@@ -1,4 +1,4 @@
-"""Vectors of texts from an endpoint: how many texts a request has, and which text is at fault when it fails."""
+"""Vectors of texts from an endpoint: how many texts a request holds, and which text is at fault when it fails."""
 
 from collections.abc import Generator, Sequence
 from typing import Any
@@ -9,14 +9,14 @@ from pg_graphrag.llm.endpoints.requests import PROBE, EmbedRequest, Reply
 from pg_graphrag.server.corpus.options import Embedding
 from pg_graphrag.text.letters import one_line
 
-# Texts and tokens (a quarter of the bytes) of one request: what the stricter servers take as they come out of the box.
-# A model that answers quickly is asked for more texts at once, up to a limit, or to what it refuses.
+# Texts and tokens (a quarter of the bytes) of one request: the defaults of the stricter servers. A model that answers
+# quickly gets more texts at once, up to a limit, or until it refuses.
 BATCH_TEXTS = 32
 MOST_TEXTS = 128
 BATCH_TOKENS = 8000
-# Of so many requests together, or fewer.
+# Measured over so many requests together, or fewer.
 QUICK_SECONDS, QUICK_REQUESTS = 2.0, 32
-# Of a text that is too long for the model its beginning is embedded, but not less than this.
+# A text that is too long for the model is cut, but not below this.
 MIN_CHARACTERS = 200
 
 # How often a text is tried over which an endpoint stumbles.
@@ -65,13 +65,13 @@ def batches(texts: Sequence[str], most: int = BATCH_TEXTS) -> list[list[str]]:
 
 
 def embedding(model: Embedding, texts: Sequence[str], *, is_waited_for: bool = False) -> Embedded:
-    """Ask for the vectors of texts; return for each its vector, (dimensions,) float32, or the `ItemFault` it has.
+    """Ask for the vectors of texts; return for each its vector, (dimensions,) float32, or its `ItemFault`.
 
     A refused request is halved until the text at fault is found, so that one text holds up no other. The fault is
-    `Unembeddable` where the endpoint has vectors of other texts. So is that of a text over which the endpoint itself stumbles
-    or hangs. `is_waited_for`: whoever waits for all of them learns of the first time-out.
+    `Unembeddable` if the endpoint has vectors of other texts. The same holds for a text on which the endpoint itself fails
+    or hangs. `is_waited_for`: a caller waits for all of them and gets the first time-out.
 
-    Raises ProviderFault, BudgetReached: as the gateway has it; no text is to blame.
+    Raises ProviderFault, BudgetReached: as in the gateway; no text is at fault.
     """
     vectors = yield from _embedding(model, texts, is_waited_for)
     is_at_fault = [isinstance(vector, ItemFault) for vector in vectors]

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.text.letters import one_line
 
-# What firewalls before an endpoint say of a text, and TEI of an error within its model. 408 and 409 are of the endpoint.
+# Statuses by which firewalls refuse a text, and by which TEI reports an error within its model. 408 and 409 are the
+# endpoint's.
 _FORBIDDEN, _FAILED_WITHIN = frozenset({403, 406, 451}), 424
 
 
@@ -38,22 +39,22 @@ class PromptCut(ContextTooLong):
 
 
 class Repetition(ItemFault):
-    """The model repeats itself. `raw` is what it said before."""
+    """The model repeats itself. `raw` is its text before."""
 
     def __init__(self, raw: str):
         super().__init__("the model's answer repeats itself", raw=raw)
 
 
 class Unembeddable(ItemFault):
-    """A text of which an endpoint gives no vector, though it gives those of others."""
+    """A text that an endpoint gives no vector of, though it does of others."""
 
 
 class ProviderFault(GraphRAGError):
     """The endpoint failed: time-out, connection, 429, 5xx. Counts against the provider, not the item.
 
-    `retry_after` is the endpoint's own wish in seconds; `permanent` faults (key refused, no such model) will not pass
-    by waiting. `status` is the HTTP status, where there was one. `was_sent` is False where the breaker kept the request back.
-    `is_of_vector`: a vector is none of the model's, that of one text or all.
+    `retry_after` is the endpoint's own wish in seconds; `permanent` faults (key refused, no such model) will not pass by
+    waiting. `status` is the HTTP status, if there was one. `was_sent` is False if the breaker held the request back.
+    `is_of_vector`: a vector, of one text or all, is not of the model's form.
     """
 
     def __init__(
@@ -76,12 +77,14 @@ class ProviderFault(GraphRAGError):
 
     @property
     def is_forbidden(self) -> bool:
-        """Whether the endpoint, or a firewall before it, may forbid what was sent, or the key."""
+        """Whether the endpoint, or a firewall before it, may have forbidden the request, or the key."""
         return self.was_sent and self.status in _FORBIDDEN
 
     @property
     def may_be_of_text(self) -> bool:
-        """Whether what was sent may be the reason: an odd vector, a filter, an error within the endpoint, a break or silence."""
+        """Whether the text may be the reason: an odd vector, a filter, an error within the endpoint, a broken connection or
+        silence.
+        """
         if self.is_of_vector or not self.was_sent:
             return self.is_of_vector
         is_within = self.status is None or self.status >= 500 or self.status == _FAILED_WITHIN
@@ -114,7 +117,7 @@ class TooManyStreams(CallersFault):
 
 
 class StreamExpired(CallersFault):
-    """A stream was open for too long, or nothing of it was fetched for too long. Its place may be another's by now."""
+    """A stream was open for too long, or not fetched for too long. Its place may be another's by now."""
 
     def __init__(self, condition: str, seconds: float, option: str):
         super().__init__(
@@ -183,5 +186,5 @@ class Waiting(GraphRAGError):
 
 
 def kind_of(error: str) -> str:
-    """Return what is left of an error whose words may quote a request or its reply."""
+    """Return the kind of an error whose message may quote a request or its reply."""
     return match[0] if (match := re.match("[A-Za-z]+:", error)) else "other:"

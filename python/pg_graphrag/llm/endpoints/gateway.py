@@ -1,8 +1,8 @@
-"""Many requests at once, from tasks that look sequential: cache, limits, breaker, accounting, cancel.
+"""Sends many requests at once, for tasks written as if sequential: cache, limits, breaker, accounting, cancel.
 
-A task is a generator that yields a request, is sent the reply (or thrown the fault), and returns its result. Tasks run in the
-main thread, between the replies, and so does all that touches the database; requests run in the background thread. One path
-sends them all. Of a stream, pieces of the reply are handed out as they come; that is the difference.
+A task is a generator: it yields a request, is sent the reply (or thrown the fault), and returns its result. The main
+thread runs the tasks between replies, and everything that touches the database; the background thread sends the
+requests. Streams take the same path; they only hand out pieces of the reply as they come.
 """
 
 import time
@@ -26,7 +26,7 @@ from pg_graphrag.llm.endpoints.faults import (
 )
 from pg_graphrag.llm.endpoints.ledger import Ledger, cache_key
 from pg_graphrag.llm.endpoints.provider_limits import Breaker, OpenStream, Pace, Slots, back_off
-from pg_graphrag.llm.endpoints.providers import IS_LLAMA_CPP, THINKS_UNMARKED, ModelHabits, Provider, load
+from pg_graphrag.llm.endpoints.providers import IS_LLAMA_CPP, THINKS_UNMARKED, ModelHabits, Provider, load_provider
 from pg_graphrag.llm.endpoints.requests import (
     PROBE_SECONDS,
     ChatRequest,
@@ -58,7 +58,7 @@ SAVE_SECONDS = 1.0
 # Where someone waits for the answer: retries after a temporary fault, and the longest wait before one.
 INTERACTIVE_RETRIES = 2
 INTERACTIVE_SECONDS = 20.0
-# So long before a deadline an answer is cut off, so that what came of it is there in time.
+# So long before a deadline an answer is cut off, so that its beginning arrives in time.
 LAST_SECONDS = 0.3
 FORBIDDEN_HINT = "The endpoint answers other texts: it, or a firewall before it, forbids this one."
 # Time for a whole answer where a search can do without it.
@@ -67,9 +67,9 @@ ROLE_SECONDS = {"keywords": 10.0, "relevance": 10.0}
 
 @dataclass(eq=False)
 class Sending:
-    """A request on its way, and the tasks that wait for it (the same prompt is sent once).
+    """A request on its way, and the tasks that wait for it (equal prompts are sent once).
 
-    `text` is what was handed out of its reply, `open_stream` the places of one that is handed out in pieces.
+    `text` is the part of its reply that was handed out, `open_stream` the places of a reply that is streamed.
     """
 
     request: Request
@@ -83,9 +83,10 @@ class Sending:
     reserved: float = 0.0
     text: str = ""
     open_stream: OpenStream | None = None
-    # Of a chat's model.
+    # For a chat model.
     habits: ModelHabits | None = None
-    # The fault of what was asked, while `request` is the probe that says whether the text or the endpoint is to blame.
+    # The fault of the original request, while `request` is the probe that tells whether the text or the endpoint is at
+    # fault.
     suspect: ProviderFault | None = None
 
     @property
@@ -111,21 +112,21 @@ class Endpoint:
     api_key: str | None = field(default=None, repr=False)
     queue: deque[Sending] = field(default_factory=deque)
     in_flight: int = 0
-    # Of each kind of request and model: those with a suspect fault. The first is the probe.
+    # For each kind of request and model: those with a suspect fault. The first is the probe.
     doubted: dict[tuple[type[Request], str], list[Sending]] = field(default_factory=dict)
 
 
 class Gateway:
     """The way to models for one corpus.
 
-    `worker`: under a top-level CALL: transactions are committed, and a fault that may pass is left to the queue's back-off.
-      Otherwise someone waits: such a fault is tried again, and nothing is committed.
-    `writes`: whether calls and answers may be written down.
-    `caller`: who asks, where someone does; None: a worker, or the package itself.
-    `patience`: where someone waits: the longest wait, in seconds, before a request is tried again.
-    `retries`: how many times that may be, over all requests; None: as often as each allows.
-    `deadline`: when the caller no longer waits, by time.monotonic(): then requests end with `DeadlineReached`.
-    `first_token`: the same for requests that have not been answered at all by then.
+    `worker`: under a top-level CALL: transactions are committed, and a temporary fault is left to the queue's back-off.
+      Otherwise a caller waits: such a fault is retried, and nothing is committed.
+    `writes`: whether calls and answers may be recorded.
+    `caller`: who asks; None: a worker, or the package itself.
+    `patience`: for a waiting caller: the longest wait, in seconds, before a request is retried.
+    `retries`: how many retries there may be over all requests; None: as many as each allows.
+    `deadline`: when the caller stops waiting, by time.monotonic(): then requests end with `DeadlineReached`.
+    `first_token`: the same for requests that have no part of an answer by then.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class Gateway:
         self._deadline, self._first_token = deadline, first_token
         self.ledger = Ledger(db, corpus, writes, caller)
         self.endpoints: dict[str, Endpoint] = {}
-        # Of requests that nobody waits for.
+        # For requests that nobody waits for.
         self.collector = Collector(db, corpus, self.ledger) if worker and writes else None
         self._last_poll = self._last_save = time.monotonic()
 
@@ -197,7 +198,7 @@ class Gateway:
         """Return the endpoint that a request is for, and the model."""
         name, model = self._names(request)
         if name not in self.endpoints:
-            provider = load(self.db, name, "rerank" if isinstance(request, RerankRequest) else "openai")
+            provider = load_provider(self.db, name, "rerank" if isinstance(request, RerankRequest) else "openai")
             self.endpoints[name] = Endpoint(
                 provider,
                 Slots(self.db, provider),
@@ -232,7 +233,7 @@ class Gateway:
 
     @property
     def is_late_to_begin(self) -> bool:
-        """Whether the caller no longer waits for what has not begun."""
+        """Whether the caller no longer waits for requests that have not begun."""
         return self.is_late or (self._first_token is not None and time.monotonic() >= self._first_token)
 
     def fault_of(self, fault: GraphRAGError) -> GraphRAGError:
@@ -280,7 +281,7 @@ class Gateway:
         return wait if wait <= self._patience else None
 
     def may_retry(self, wait: float) -> bool:
-        """Whether a request may be sent again after so many seconds; takes one of the retries that are left."""
+        """Whether a request may be sent again after so many seconds; uses up one of the remaining retries."""
         if self._deadline is not None and time.monotonic() + wait >= self._deadline:
             return False
         if self._retries is None:
@@ -371,11 +372,11 @@ class _Run:
                 gateway.poll()
             while self._unfinished:
                 if self._new_requests:
-                    # Also when it is late: what is in the cache is known.
+                    # Even when it is late: cached answers are free.
                     self._dispatch()
                     self._send()
                     if gateway.worker:
-                        # What was looked up is known; the endpoint may take minutes, and a snapshot pins vacuum.
+                        # Look-ups are done; the endpoint may take minutes, and a snapshot would hold back vacuum.
                         gateway.db.rollback()
                     continue
                 self._send()
@@ -386,7 +387,7 @@ class _Run:
                 gateway.poll()
             gateway.save()
         except BaseException:
-            # Cancelled, closed, or not allowed to go on: what was sent is paid for.
+            # Cancelled, closed, or stopped: requests that were sent cost money.
             if gateway.worker:
                 gateway.db.rollback()
                 gateway.save()
@@ -402,7 +403,7 @@ class _Run:
                 task.close()
 
     def _let_go(self) -> None:
-        """End what is under way or waits to be sent; needs no SQL."""
+        """End requests under way or waiting to be sent; needs no SQL."""
         if self._requests is not None:
             self._requests.cancel()
         self._requests = None
@@ -440,7 +441,7 @@ class _Run:
             self._unfinished -= 1
 
     def _dispatch(self) -> None:
-        """Answer new requests from what is known; put the others into the endpoints' queues."""
+        """Answer new requests from caches; put the others into the endpoints' queues."""
         gateway, requests = self._gateway, self._new_requests
         self._new_requests = []
         ready: list[tuple[int, Reply | GraphRAGError]] = []
@@ -460,7 +461,7 @@ class _Run:
         by_batch -= cached.keys()
         if by_batch and gateway.collector is not None:
             gateway.collector.look(sorted(by_batch))
-        # An error at a limit must not reveal to a reader what is cached.
+        # An error at a limit must not show a reader what is cached.
         blocked = _limit(gateway.ledger.check_budget) if gateway.ledger.discreet else None
         for number, request, key in new:
             if (fault := blocked or _limit(gateway.ledger.admit)) is not None:
@@ -493,11 +494,11 @@ class _Run:
         gateway = self._gateway
         if not isinstance(request, ChatRequest):
             return None
-        # The usage of readers counts what is known, too. That their provider is not set up must not reveal what is cached.
+        # The usage of readers counts cached answers, too. A missing provider must not show what is cached.
         provider = gateway.endpoint_of(request)[0].provider if gateway.ledger.discreet else None
         reply = None if text is None else _parsed(request, text)
         if not isinstance(reply, Reply):
-            # What another version cached in another form is asked for again.
+            # An answer that another version cached in another form is requested again.
             text = None if gateway.worker else gateway.ledger.cut_off(key)
             if text is None:
                 return None
@@ -582,7 +583,7 @@ class _Run:
         return len(endpoint.slots) > endpoint.in_flight
 
     def _receive(self) -> Generator[str, None, bool]:
-        """Take what has come, waiting a moment for the first; return whether something had, and yield a stream's next piece."""
+        """Take results, waiting a moment for the first; return whether there was any, and yield a stream's next piece."""
         if not self._unfinished or self._new_requests:
             return True
         if self._requests is None or not self._under_way:

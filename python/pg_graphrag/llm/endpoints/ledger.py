@@ -1,4 +1,4 @@
-"""Costs and answers of calls, and the rest of the budget: llm_calls, llm_cache."""
+"""Costs and answers of calls (llm_calls, llm_cache), and the rest of the budget."""
 
 import hashlib
 import json
@@ -56,8 +56,8 @@ def cost(provider: Provider, tokens_in: int, tokens_out: int) -> float:
     return (tokens_in * provider.price_input + tokens_out * provider.price_output) / 1e6
 
 
-# What this session knows of what the calls of a corpus' month, or those of a role, cost that are written down: (when it was
-# read, the sum), by corpus and role. Not read at every request: the month may have many.
+# The session's knowledge of the recorded cost of this month's calls, of a corpus or of a role: (when it was read, the
+# sum). It is not read at every request: the month may have many calls.
 BUDGET_SECONDS = 5.0
 _written_costs: dict[tuple[int, str | None], tuple[float, float]] = {}
 _WRITTEN = """
@@ -91,15 +91,15 @@ def hold_replies(db: Database, corpus: Corpus) -> int:
 
 
 def may_note(db: Database, corpus_id: int) -> bool:
-    """Whether what is asked of a corpus may be noted: not while it moves to another database."""
+    """Whether requests of a corpus may be recorded: not while it moves to another database."""
     return bool(db.value("SELECT graphrag._may_note($1)", ["int4"], [corpus_id]))
 
 
 class Ledger:
     """The accounts of a corpus.
 
-    `writes`: False where nothing may be written: in search, on a standby.
-    `caller`: who asks; None: a worker, whose calls are the session's role's.
+    `writes`: False if nothing may be written: in search, on a standby.
+    `caller`: who asks; None: a worker, whose calls are recorded for the session's role.
     """
 
     def __init__(self, db: Database, corpus: Corpus, writes: bool, caller: Caller | None = None) -> None:
@@ -122,10 +122,10 @@ class Ledger:
         self._begin = ""
 
     def list_requests(self, requests: list[dict[str, Any]]) -> None:
-        """Add to a list what is asked for from now on: {purpose, provider, model, tokens_in, tokens_out, cost, ended, seconds}.
+        """Record requests in a list from now on: {purpose, provider, model, tokens_in, tokens_out, cost, ended, seconds}.
 
-        `ended`: by time.perf_counter(). Of readers' requests, as of their usage, each that was answered, from the cache or not;
-        so their `seconds` are null.
+        `ended`: by time.perf_counter(). For readers, as in their usage, each answered request is listed, from the cache or
+        not; therefore its `seconds` are null.
         """
         self._list, self._begin = requests, self._transaction()
 
@@ -302,10 +302,9 @@ class Ledger:
         self._answers.clear()
 
     def check_budget(self, ahead: float = 0.0) -> None:
-        """Raise `BudgetReached` when this month's calls, whatever became of them, cost the budget or more.
+        """Raise `BudgetReached` if this month's calls, whatever became of them, cost the budget or more.
 
-        The budget is the corpus', and for a role with a limit, the role's. `ahead`: what is asked for already and will cost
-        so much.
+        The budget is the corpus', and for a role with a limit, the role's. `ahead`: the cost of requests under way.
         """
         budget = self._corpus.options.llm.monthly_budget
         if budget is not None and (spent := self._spent(None) + ahead) >= budget:
@@ -318,7 +317,7 @@ class Ledger:
             raise RoleLimitReached.of_budget(self._corpus.name, role, budget)
 
     def admit(self) -> None:
-        """Count a request of a role with a limit, also of what is known already; raise `RoleLimitReached` beyond it."""
+        """Count a request of a role with a limit, even one that a cache answers; raise `RoleLimitReached` beyond it."""
         role = self.limited_role
         if role is None:
             return

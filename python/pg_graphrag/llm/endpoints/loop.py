@@ -1,7 +1,7 @@
 """The session's background thread: an event loop for HTTP, while the main thread watches for cancel.
 
-Nothing can interrupt a blocking call in PL/Python (docs/decisions/server.md). So requests run in a thread that blocks all signals
-and never touches plpy; the main thread waits in short steps and polls the database between them.
+Nothing can interrupt a blocking call in PL/Python (docs/decisions/server.md). So requests run in a thread that blocks
+all signals and never touches plpy. The main thread waits in short steps, and polls the database between them.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ def _running() -> asyncio.AbstractEventLoop:
 
 
 class Lease(Protocol):
-    """The time that what is under way has."""
+    """The remaining time of the work under way."""
 
     def expired(self) -> GraphRAGError | None:
         """Return the fault once the time is over."""
@@ -97,7 +97,7 @@ class Requests:
         return outcome
 
     def cancel(self) -> None:
-        """End what is under way and wait a moment until its connections are closed.
+        """End the work under way and wait a moment until its connections are closed.
 
         A session that goes idle keeps the interpreter's lock, and the thread would not get to it.
         """

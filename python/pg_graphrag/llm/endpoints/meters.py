@@ -1,9 +1,10 @@
-"""Meters of cost and requests, which no rollback and no end of a session takes back.
+"""Meters of cost and requests, which neither a rollback nor the end of a session takes back.
 
-`llm_calls` is written in the caller's transaction, and is gone with it. So each corpus, and each role of it, has a meter
-besides: a file of 40 bytes, changed under the kernel's lock, in the host's folder for what outlives the server: in a server
-``pg_stat``, which PostgreSQL gives to extensions. It also counts in a read-only transaction and on a standby (its own). A
-crash of the machine may cost the last seconds; a restored database begins with what `llm_calls` says.
+A rollback of the caller's transaction also takes back its rows in `llm_calls`. So each corpus, and each role of it, has
+a meter besides: a file of 40 bytes, changed under the kernel's lock. It lies in the host's folder for files that
+outlive the server: in a server ``pg_stat``, which PostgreSQL gives to extensions. It also counts in read-only
+transactions and on a standby (which has its own). A crash of the machine may cost the last seconds; a restored database
+begins with the sums of `llm_calls`.
 """
 
 import fcntl
@@ -44,7 +45,7 @@ class Meter:
         self._path = db.folder(_FOLDER) / f"{installation(db)}_spent_{corpus_id}{suffix}"
 
     def spent(self) -> float | None:
-        """Return this month's cost; None where nothing is known of it."""
+        """Return this month's cost; None if unknown."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -66,7 +67,7 @@ class Meter:
             if count.minute != int(minute):
                 count.requests_before = count.requests if count.minute == int(minute) - 1 else 0
                 count.minute, count.requests = int(minute), 0
-            # The minute before counts by the part of it that is in the last sixty seconds.
+            # The minute before counts by its part within the last sixty seconds.
             if count.requests + count.requests_before * (1 - seconds / MINUTE) >= per_minute:
                 return False
             count.requests += 1

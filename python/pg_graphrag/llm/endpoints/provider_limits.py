@@ -133,10 +133,10 @@ _recent_requests: dict[int, deque[tuple[float, int]]] = {}
 
 
 class Pace:
-    """Requests and tokens per minute, of this session's even share: the limit over the sessions that share it.
+    """Requests and tokens per minute, in this session's equal share: the limit divided by the sessions that share it.
 
-    A session begins with what all sessions sent in the last minute: a worker that is started anew every ten seconds
-    must not begin anew with its minute.
+    A session begins with what all sessions sent in the last minute: a worker that is started every ten seconds must not
+    begin with a full minute each time.
     """
 
     def __init__(self, db: Database, provider: Provider, count_sharers: Callable[[], int]) -> None:
@@ -151,7 +151,7 @@ class Pace:
         self._spent = sum(tokens for _, tokens in self._sent)
 
     def wait(self, tokens: int) -> float:
-        """Return the seconds until a request of so many tokens may go; 0: now."""
+        """Return the seconds until a request of so many tokens may be sent; 0: now."""
         if not self._limited:
             return 0.0
         now = time.monotonic()
@@ -186,8 +186,8 @@ def _sent_lately(db: Database, provider: Provider) -> list[tuple[float, int]]:
 class Breaker:
     """A circuit breaker: stops requests to a failing provider. Workers save its state; all sessions read it.
 
-    It opens after several failures in a row, at once where the fault will not pass by itself or the endpoint asks for
-    time, and each time for twice as long. Once its time is over requests go again; the first failure opens it anew.
+    It opens after several failures in a row, or at once if the fault will not pass by itself or the endpoint asks for time;
+    each time for twice as long. After that time requests go again; the first failure opens it again.
     """
 
     def __init__(self, db: Database, provider: Provider, writes: bool) -> None:

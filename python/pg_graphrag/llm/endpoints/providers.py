@@ -1,8 +1,9 @@
-"""Endpoints of models: settings, their checks, the key, which is read for each call and stored nowhere, and models' habits.
+"""Endpoints of models: settings and their checks, the key (read for each call and stored nowhere), and habits of
+models.
 
-How fast a model reads prompts, and what else of it matters before a request, is in a file of 26 bytes for each model, in the
-host's folder for what need not outlive the server. It tells how much context an answer can be given in its time, what of a stream
-is held back, and how a server notices that nobody waits.
+Habits are how fast a model reads prompts, and what else matters before a request. They are in a file of 26 bytes for
+each model, in the host's folder for files that need not outlive the server. They say how much context an answer can be
+given in its time, what a stream holds back, and how a server notices that nobody waits.
 """
 
 import contextlib
@@ -89,7 +90,7 @@ class Provider:
 
 
 def _read_text(path: Path) -> str:
-    """Return the text of a file, at most MAX_KEY characters; empty where there is no regular file."""
+    """Return the text of a file, at most MAX_KEY characters; empty if it is no regular file."""
     try:
         if not path.is_file():
             return ""
@@ -128,7 +129,7 @@ _OPTIONS: dict[str, tuple[tuple[type, ...], Any, str]] = {
 }
 # A key in the options would be stored, dumped and shown.
 _SECRET = re.compile(r"key|token|auth|secret|cookie|passw|signature|\bsig\b", re.I)
-# In bodies, where max_tokens and prompt_cache_key are none.
+# In bodies, where max_tokens and prompt_cache_key are no secrets.
 _SECRET_FIELD = re.compile(r"api.?key|(access|auth|bearer|secret).?(token|key)|authorization|secret|passw", re.I)
 
 
@@ -147,7 +148,7 @@ def check(
     api_key_file: str | None,
     options: dict[str, Any],
 ) -> None:
-    """Raise 22023, naming what is wrong, when a provider cannot be like this. Values of headers are not repeated."""
+    """Raise 22023, naming the error, if the settings of a provider are invalid. Values of headers are not repeated."""
     if not name or name == "local":
         raise GraphRAGError(f"a provider cannot be called {name!r}", hint='Give a name other than "local".')
     if kind not in KINDS:
@@ -229,8 +230,8 @@ def set_provider(
     )
 
 
-def load(db: Database, name: str, kind: str | None = "openai") -> Provider:
-    """Return the provider called `name`; 42704 when there is none of that kind (None: of any)."""
+def load_provider(db: Database, name: str, kind: str | None = "openai") -> Provider:
+    """Return the provider called `name`; 42704 if there is none of that kind (None: of any)."""
     rows = db.query(
         "SELECT p.id, p.name, p.kind, p.base_url, p.api_key_env, p.api_key_file, p.options"
         "  FROM graphrag.providers p WHERE p.name = $1",
@@ -292,7 +293,7 @@ class ModelHabits:
         return self._record()[2] or None
 
     def read(self, tokens: int, seconds: float) -> None:
-        """Note that a prompt of so many tokens, without those in the endpoint's cache, was read within so many seconds."""
+        """Record that a prompt of so many tokens, without those in the endpoint's cache, was read within so many seconds."""
         if tokens >= LEAST_TOKENS:
             self._note(tokens, tokens / max(seconds - LATENCY_SECONDS, 1e-3))
 

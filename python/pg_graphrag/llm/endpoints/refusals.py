@@ -1,6 +1,6 @@
-"""What endpoints say when they refuse a request, as data: one table of words for each meaning.
+"""How endpoints word their refusals: one table of phrases for each meaning.
 
-The words are those of endpoints' documentation and of public reports of their users.
+The phrases are from endpoints' documentation and from public reports of their users.
 """
 
 import re
@@ -17,10 +17,10 @@ TOO_LONG = _any(
     r"context_?(?:length|window)_?exceed|string_above_max_length|request_too_large|\b1261\b",
     # OpenAI, Azure, vLLM, DeepSeek, Fireworks, OpenRouter, xAI, Mistral: its limit.
     r"maximum (?:context|prompt|input|sequence|model) (?:length|size|window)",
-    # OpenAI, MiniMax, LM Studio, llama.cpp, Ollama, SGLang: what it is held against.
+    # OpenAI, MiniMax, LM Studio, llama.cpp, Ollama, SGLang: words for the limit.
     r"(?:exceed|longer than|greater than|larger than|overflow).{0,40}(?:context (?:length|size|window)|model length)",
     r"context (?:length|size|window).{0,20}(?:exceed|overflow)|context.{0,10}overflow",
-    # Anthropic, Bedrock, Cohere, Fireworks, Kimi: what is too long.
+    # Anthropic, Bedrock, Cohere, Fireworks, Kimi: words for the thing that is too long.
     r"(?:prompt|inputs?|messages|context|request|text|sequence|content|documents?)\b.{0,40}\btoo (?:long|large|big)",
     r"too many (?:input |prompt |total )?tokens|token (?:count|limit).{0,30}exceed|exceed\w*.{0,20}token limit",
     # Bedrock, Gemini, Vertex, GitHub Models, Voyage, Anthropic with the output's limit.
@@ -52,7 +52,7 @@ TOO_MUCH_OUTPUT = _any(
     r"(?:too large|at most|less than|exceed|<=|above (?:the )?max|> \d+|range of|should be (?:\[|between))",
     r"range of max_(?:completion_)?tokens",
 )
-# What is said of both is a prompt that is too long.
+# Both together mean a prompt that is too long.
 _BOTH = _any(r"input length and `?max_tokens|`?inputs`? tokens \+|max_seq_len")
 # The model is still loaded: llama.cpp, LM Studio, Ollama, TGI, KoboldCpp.
 LOADING = _any(r"\bload(?:ing|s)\b.{0,20}\bmodel", r"model.{0,40}\b(?:is|still) (?:currently |being )?load(?:ing|ed)")
@@ -65,7 +65,7 @@ FORBIDDEN = _any(
     r"(?:\bflagged\b|\bmoderation\b|content.?(?:policy|filter|management)|inappropriate content)"
 )
 
-# What some models refuse and can be done without: the field, or what of it is left out, and their words for it.
+# Optional parts that some models refuse: the field, or the part of it to leave out, and their words for it.
 SCHEMA_BOUNDS = "schema_bounds"
 SCHEMA_FIELDS = (SCHEMA_BOUNDS, "response_format")
 _SCHEMA = (

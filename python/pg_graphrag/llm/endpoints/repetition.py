@@ -4,22 +4,22 @@ import re
 from collections import deque
 from collections.abc import Iterator
 
-# Words of alphabets; of scripts without spaces single characters. The number of a list's item is not part of it.
+# Words of alphabets; single characters of scripts without spaces. The number of a list item does not count.
 _WORD = re.compile(r"^[ \t]*(?:\d{1,4}[.)]|[-*#>]+)[ \t]+|([\u2e80-\uffff]|[^\W\u2e80-\uffff]+)", re.M)
-# An n-gram is this many words. A reply repeats itself when so many of its last words end n-grams that it had before.
+# Words in an n-gram. A reply repeats itself when so many of its last words end n-grams that occurred before.
 _N = 4
 _WINDOW, _REPEATED = 100, 90
-# Or so many words in a row, or characters, are those of one of these distances before.
+# Or when so many words in a row, or characters, equal those at one of these distances before.
 _PERIODS, _RUN = 8, 32
 _CHARACTER_PERIODS, _CHARACTER_RUN = 16, 320
 # Characters of a reply that are read at once, and all that are read of a complete one.
 _PIECE, _MOST = 64, 200_000
-# A longer word is none.
+# A longer run of characters is no word.
 _LONGEST_WORD = 500
 
 
 class _Ngrams:
-    """Of each word, whether it ends an n-gram that was there before."""
+    """Whether each word ends an n-gram that occurred before."""
 
     def __init__(self) -> None:
         self._seen: set[tuple[str, ...]] = set()
@@ -64,7 +64,7 @@ class RepetitionWatch:
 
     def feed(self, piece: str) -> int | None:
         """Return the character of the text so far with which it begins to repeat itself; None where it does not."""
-        # What comes as a whole is looked at as what comes bit by bit: always after so many characters.
+        # A whole text is checked like one that comes in pieces: always after so many characters.
         self._unread += piece
         for start in range(0, len(self._unread) - _PIECE + 1, _PIECE):
             self._text += self._unread[start : start + _PIECE]

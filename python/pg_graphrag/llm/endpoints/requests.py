@@ -12,14 +12,14 @@ T = TypeVar("T")
 # Bytes of UTF-8 for each token, where an endpoint does not count tokens.
 BYTES_PER_TOKEN = 4
 
-# How often a worker asks again where a reply is of no use; each time so much warmer.
+# How often a worker asks again after an unusable reply; each time at a higher temperature.
 RETRIES = 2
 RETRY_TEMPERATURE = 0.3
 # Output tokens of a request that does not say how many.
 MAX_TOKENS = 4000
 # Tokens that a picture counts as before an endpoint has counted them.
 PICTURE_TOKENS = 1000
-# A text that no endpoint stumbles over; time for what it is sent for, and output tokens, where another text had a fault.
+# A text that no endpoint fails on; and the time and output tokens of a probe, sent when another text had a fault.
 PROBE, PROBE_SECONDS, PROBE_TOKENS = "text", 20.0, 16
 
 
@@ -40,11 +40,11 @@ class Picture:
 class ChatRequest:
     """One chat request.
 
-    `parse` (answer, whether it was cut off) returns the value or raises `ItemFault`; what it accepts is cached. `role` is
-    the option that names provider and model, and what accounting calls it. `max_tokens` is the limit of the answer. `retry`:
-    how often the same was asked before; then it is asked otherwise. `blames_endpoint`: whether silence counts against the
-    endpoint, not the item. `variant`: what makes it another request than one with the same messages. `asked_tokens`: the limit
-    that an asker gave, which no option raises. `pictures` are shown with the last message.
+    `parse` (answer, whether it was cut off) returns the value or raises `ItemFault`; accepted answers are cached. `role` is
+    the option that names provider and model, also in the accounts. `max_tokens` is the limit of the answer. `retry`: how
+    often the same was asked before; then it is asked in another way. `blames_endpoint`: whether silence counts against the
+    endpoint, not the item. `variant`: distinguishes it from other requests with the same messages. `asked_tokens`: the
+    limit that an asker gave, which no option raises. `pictures` are shown with the last message.
     """
 
     role: str
@@ -102,7 +102,7 @@ class RerankRequest:
     purpose: ClassVar[str] = "rerank"
 
 
-# The purpose, in the accounts, of what checks an endpoint.
+# The purpose, in the accounts, of checks of an endpoint.
 CHECK = "check"
 
 
@@ -153,7 +153,7 @@ def asked(request: Request) -> Task:
 
 
 def asked_again(request: ChatRequest) -> Generator[ChatRequest, Reply, Reply]:
-    """Return the reply to a request, made anew while what comes is of no use, `RETRIES` times at most; raise the last fault."""
+    """Return the reply to a request, asked again while replies are unusable, `RETRIES` times at most; raise the last fault."""
     for retry in range(RETRIES):
         try:
             return (yield replace(request, retry=retry))
@@ -196,7 +196,7 @@ def count_tokens(api_count: Any, text: str) -> int:
     return len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN + 1
 
 
-# JSON schemas of what models are to reply, for endpoints that enforce one.
+# JSON schemas for replies, for endpoints that enforce one.
 Schema = dict[str, Any]
 
 STRING: Schema = {"type": "string"}
@@ -207,7 +207,7 @@ _BOUNDS = ("maxItems", "maxLength")
 
 
 def text_of(most: int) -> Schema:
-    """Return the schema of a text of at most so many characters."""
+    """Return the schema of a text with a maximum length in characters."""
     return STRING | {"maxLength": most}
 
 
@@ -239,7 +239,7 @@ def reply_of(name: str, **properties: Schema) -> dict[str, Any]:
     return {"name": name, "schema": object_of(**properties)}
 
 
-# The name of a schema that the asker wrote: what an endpoint refuses of it says nothing of others.
+# The name of a schema that the asker wrote: an endpoint's refusal of it says nothing about others.
 ASKERS_SCHEMA = "asked_for"
 
 STRINGS = list_of(STRING)

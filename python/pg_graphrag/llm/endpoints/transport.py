@@ -78,9 +78,9 @@ def _client(base_url: str) -> "httpx2.AsyncClient":
 
 
 def _was_stale(steps: Sequence[str], began: float) -> bool:
-    """Whether a request failed because it went into a kept connection that the endpoint had closed meanwhile.
+    """Whether a request failed because the endpoint had closed the kept connection meanwhile.
 
-    Such an endpoint has not read it. A failure that takes longer is that of a request that was read.
+    Such an endpoint has not read it. A slower failure is that of a request that was read.
     """
     has_opened = any(step.startswith("connection.") for step in steps)
     answered = any(step.endswith("receive_response_headers.complete") for step in steps)
@@ -150,9 +150,9 @@ async def open_response(
     """Send a request; yield its response, headers read, body unread. Errors become faults.
 
     `method` is POST, GET or DELETE; `file` (name, content) goes with a form of the fields of `body`; `seconds` is the
-    time-out where it is not the provider's. A kept connection that turns out to be closed is replaced, unless the request
-    may not be made twice (`at_most_once`): that the endpoint has not read it is all but sure. A redirect is
-    not followed: it would take key and texts where nobody told us to.
+    time-out if it differs from the provider's. A kept connection that turns out to be closed is replaced, unless the
+    request must not be made twice (`at_most_once`), because it is not quite sure that the endpoint has not read it.
+    Redirects are not followed: they would take key and texts to an address that nobody configured.
     """
     import httpx2
 
@@ -201,7 +201,7 @@ async def open_response(
 
 
 async def _within(provider: Provider, seconds: float, work: Awaitable[T], verb: Callable[[], str]) -> T:
-    """Return what comes of work within so many seconds; `verb`: what it did not do by then. Errors become faults."""
+    """Return the result of work within so many seconds; `verb` names the work in the error. Errors become faults."""
     try:
         return await asyncio.wait_for(work, seconds)
     except TimeoutError:
@@ -260,7 +260,7 @@ async def post(
 
 def connection_fault(provider: Provider, error: BaseException) -> ProviderFault:
     """Return the fault of a connection that failed; it names the class of the innermost cause."""
-    # Only the classes' names: messages of libraries may repeat what was sent.
+    # Only the classes' names: messages of libraries may quote the request.
     cause, depth = error, 0
     while (inner := cause.__cause__ or cause.__context__) is not None and depth < 10:
         cause, depth = inner, depth + 1
@@ -302,9 +302,9 @@ def _status_fault(
 def refusal(
     provider: Provider, status: int | None, message: str, body: dict[str, Any]
 ) -> ItemFault | FieldRefused | None:
-    """Return what is wrong with the request `body`, where the endpoint blames it, by its status or its words (`message`).
+    """Return the fault of the request `body`, if the endpoint blames it, by its status or its words (`message`).
 
-    `status` is None where an error comes without one: within a stream.
+    `status` is None for an error without one: within a stream.
     """
     is_blamed = status in (400, 413, 422) or (status == 403 and FORBIDDEN.search(message) is not None)
     if not is_blamed and status not in (None, 429, 500):
@@ -382,7 +382,7 @@ def _folded(name: object) -> str:
 
 
 def _status_of(error: Any) -> int | None:
-    """Return the status that an error names; None where it names none."""
+    """Return the status that an error names; None if it names none."""
     if not isinstance(error, dict):
         return None
     while isinstance(error.get("error"), dict):
@@ -400,7 +400,7 @@ def words_of(error: Any, api_key: str | None, most: int = _SHOWN) -> str:
     return clean(re.sub(r"\b(sk|key|pk)-[\w*.-]{6,}", "…", text))[:most]
 
 
-# Names of fields that say what is wrong, without "_" and capitals, the best first; and those that only errors have.
+# Names of fields that describe an error, without "_" and capitals, the best first; and those that only errors have.
 _FINE = ("0", "200", "ok", "success", "succeeded")
 _ERROR_WORDS = ("errormsg", "errmsg", "errormessage", "statusmsg", "errordescription")
 _WORDS = (
@@ -430,7 +430,7 @@ def _message(error: Any, depth: int = 0, *, with_codes: bool = False) -> str:
         return "; ".join(map(inner_message, error[:5]))
     if isinstance(error, dict):
         by_name = {_folded(name): value for name, value in error.items()}
-        # In place of what the model says.
+        # In place of the model's words.
         if isinstance(by_name.get("content"), dict) and (words := inner_message(by_name["content"])):
             return words
         words = next(filter(None, (inner_message(by_name[name]) for name in _WORDS if by_name.get(name))), "")
@@ -441,7 +441,7 @@ def _message(error: Any, depth: int = 0, *, with_codes: bool = False) -> str:
             }
             words = "; ".join(f"{name}: {text}" for name, text in by_field.items() if text)
         place = error.get("loc")
-        # OpenRouter passes on what its provider says; some say what is wrong by a code or a field alone.
+        # OpenRouter passes on its provider's words; some providers give a code or a field alone.
         metadata = error.get("metadata")
         inner_words = inner_message(metadata.get("raw")) if isinstance(metadata, dict) else ""
         codes = [error.get(name) for name in ("param", "code")] if with_codes else []

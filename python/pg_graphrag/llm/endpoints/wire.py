@@ -35,16 +35,16 @@ REPETITION, TIME = "repetition", "time"
 _CUT_OFF = ("length", "max_tokens", "model_length", "content_filter", TIME)
 # Tokens a second of the slowest model that is waited for.
 SLOWEST = 5.0
-# Output tokens of a model that reasons, besides its answer; fields in which endpoints give the reasoning.
+# Output tokens for the reasoning of a model, besides its answer; fields in which endpoints return the reasoning.
 REASONING_TOKENS = 8192
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 # No answer has more characters for each token.
 _CHARACTERS_PER_TOKEN = 16
 # The penalty of a retry for words that were said before.
 RETRY_PENALTY = 0.5
-# Tokens of the shortest context that a server has, or half of it, which some leave of a longer prompt.
+# Tokens of the shortest context of a server, or half of it, which some keep of a longer prompt.
 _SHORTEST_CONTEXT = 1000
-# Tokens by which a count may differ from an estimate of a short prompt.
+# Tokens by which a count may differ from the estimate of a short prompt.
 _TEMPLATE_TOKENS = 200
 # Characters that are kept of a finish reason, and of the words of a refusal.
 _MAX_REASON, _MAX_REFUSAL = 40, 1000
@@ -54,9 +54,9 @@ _MAX_REASON, _MAX_REFUSAL = 40, 1000
 class Completion:
     """A model's answer. `finish_reason` is the endpoint's (``stop``, ``length`` …) or ours; tokens as it counted them.
 
-    `first_seconds`: when its first piece came, of how many `pieces`. `counted`: whether the endpoint counted what it read.
-    `reasons`: whether the model thought before. `read_tokens`: how many of the prompt were read, and not known from an earlier
-    one, in the `read_seconds` until the first sign of a reply; 0 where that is not known.
+    `first_seconds`: when the first of its `pieces` came. `counted`: whether the endpoint counted the tokens it read.
+    `reasons`: whether the model thought before. `read_tokens`: how many tokens of the prompt were read, without those known
+    from an earlier prompt, in the `read_seconds` until the first sign of a reply; 0 if unknown.
     """
 
     text: str
@@ -92,7 +92,7 @@ class Call:
     temperature: float = 0.0
     max_tokens: int = MAX_TOKENS
     retry: int = 0
-    # Time for the whole answer; None: the provider's for each silence, and that of the slowest model for the whole.
+    # Time for the whole answer; None: the provider's time-out for each silence, and the slowest model's for the whole.
     seconds: float | None = None
     # Time until the answer begins, where it is less.
     first: float | None = None
@@ -110,12 +110,13 @@ _reasoning_models: set[tuple[str, str]] = set()
 async def chat(
     provider: Provider, api_key: str | None, call: Call, give: Callable[[str], None] | None = None
 ) -> Completion:
-    """Return the completion of one chat request, read as a stream: what has gone wrong ends it at once.
+    """Return the completion of one chat request, read as a stream, which ends as soon as something goes wrong.
 
-    `give` is given the pieces as they come.
+    `give` gets the pieces as they come.
 
     Raises ProviderFault: connection, status 401, 403, 404, 408, 409, 429, 5xx, or a body that is not the API's; `TimedOut`.
-    Raises ItemFault: an empty answer; `ContextTooLong` when the prompt does not fit, `PromptCut` when it was not read whole.
+    Raises ItemFault: an empty answer; `ContextTooLong` when the prompt does not fit, `PromptCut` when it was not read
+      whole.
     """
     item: str | Completion = ""
     async with contextlib.aclosing(chat_stream(provider, api_key, call)) as items:
@@ -400,7 +401,8 @@ class _Answer:
         tokens_in = count_tokens(self._usage.get("prompt_tokens"), prompt)
         most_read = max(tokens_in, _most_read.get((self._provider.base_url, self._call.model), 0))
         _most_read[self._provider.base_url, self._call.model] = most_read
-        # A server that counts only what is not in its cache reads less now and then; one that cuts reads the same each time.
+        # A server that counts only uncached tokens reports fewer now and then; one that cuts prompts reports the same
+        # each time.
         is_steady = tokens_in >= max(_SHORTEST_CONTEXT, 0.9 * most_read)
         if "prompt_tokens" in self._usage and is_steady and _is_cut(self._call.messages, tokens_in):
             raise PromptCut(self._provider.name, self._call.model, tokens_in)
@@ -427,15 +429,15 @@ class _Answer:
         if len(self._pieces) <= 1 and not self._reasoning:
             # What came as a whole took the time to write it, too.
             return 0
-        # The begin of a second try is like that of the first.
+        # A second try begins with the same text as the first.
         cached = counted.get("cached_tokens") or 0
         return 0 if self._call.retry or not isinstance(cached, int) else max(0, tokens_in - cached)
 
 
 def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
-    """Whether a prompt has more tokens than an endpoint says that it read.
+    """Whether a prompt has more tokens than an endpoint reports to have read.
 
-    No tokenizer makes a token of so many characters on average. A round number is most likely the length of the context.
+    No tokenizer makes tokens of so many characters on average. A round number is most likely the context length.
     """
     text = "".join(message["content"] for message in messages)
     ascii_count = sum(map(str.isascii, text))
@@ -446,7 +448,7 @@ def _is_cut(messages: Sequence[dict[str, str]], tokens_read: int) -> bool:
 
 
 class _Inflow:
-    """A body that a task of its own reads: what has come is taken together, and waited for once."""
+    """A body that a task of its own reads: everything that has come is taken together, and waited for once."""
 
     def __init__(self, parts: AsyncIterator[bytes]) -> None:
         self._parts: list[bytes] = []
@@ -467,7 +469,9 @@ class _Inflow:
         self._has_come.set()
 
     async def take(self, seconds: float) -> bytes:
-        """Return what has come, at the end nothing. Raises TimeoutError; what ended the body, once what came is taken."""
+        """Return what has come, nothing at the end. Raises TimeoutError, or the error that ended the body after its data
+        are taken.
+        """
         if not self._parts and not self._is_at_end:
             async with asyncio.timeout(seconds):
                 await self._has_come.wait()

@@ -1,4 +1,6 @@
-"""Invariants of a corpus, each a statement whose rows are violations: (object, detail). One snapshot, read only."""
+"""Checks the invariants of a corpus. Each is a statement that returns violations as (object, detail). One snapshot,
+read only.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -53,7 +55,7 @@ def check(db: Database, name: str | None) -> Iterator[tuple[str, str, str]]:
 
 
 def _first(db: Database, violations: Violations) -> list[tuple[str, str]]:
-    """Return the first violations, one more than are named. Where what is compared cannot be read, that is one."""
+    """Return the first violations, one more than are named. Unreadable values count as a violation."""
     found: list[tuple[str, str]] = []
     try:
         with db.subtransaction():

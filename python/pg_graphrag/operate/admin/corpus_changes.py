@@ -9,8 +9,8 @@ from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.index.graph.merged import queue_summaries
 from pg_graphrag.server import Database
 from pg_graphrag.server.caches import shared_arrays
-from pg_graphrag.server.corpus.corpora import Corpus, find, placed
-from pg_graphrag.server.corpus.options import PINNED, Options, changed_options, check_used, parse, reindexes
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus, placed
+from pg_graphrag.server.corpus.options import PINNED, Options, changed_options, check_used, parse_options, reindexes
 from pg_graphrag.server.queue import queue, queue_refresh, requeue_documents
 
 # As the table has it.
@@ -27,7 +27,7 @@ def create(db: Database, name: str | None, options: str | None) -> int:
             hint="Choose another name. Where it is gone from there, forget it: SELECT graphrag.place_corpus(name, NULL). If this"
             f" database is the node, say so: ALTER DATABASE … SET graphrag.node = '{place.node}'.",
         )
-    parsed = parse(_read(options))
+    parsed = parse_options(_read(options))
     check_used(parsed.llm)
     _check_providers(db, parsed)
     from pg_graphrag.text.tokenizers import tokenizer  # half a second that look-ups need not wait for
@@ -60,9 +60,9 @@ def check_name(name: str | None) -> str:
 
 def clone(db: Database, name: str | None, new_name: str | None, options: str | None) -> int:
     """Make a corpus with the documents of another and its options, changed by `options`; return its number."""
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     number = create(db, new_name, json.dumps(options_like(db, corpus, {}, options)))
-    # Closed before it has documents: grants and policies of the other do not speak of it.
+    # Closed before it has documents: grants and policies of the other corpus do not apply to it.
     db.query("SELECT graphrag.protect($1, 'false')", ["text"], [new_name])
     db.query(
         "INSERT INTO graphrag.documents (corpus, source_key, title, content, metadata, valid_from, valid_to,"
@@ -109,8 +109,8 @@ def options_like(
 
 
 def alter(db: Database, name: str | None, options: str | None) -> None:
-    """Change options; where chunks or mentions depend on them, queue every document anew."""
-    corpus = find(db, name)
+    """Change options; if chunks or mentions depend on them, queue every document again."""
+    corpus = find_corpus(db, name)
     changes: dict[str, object] = _read(options)
     # Lock and read again: a model that reembed() has swapped meanwhile must not come back.
     select = "SELECT options FROM graphrag.corpora WHERE id = $1 FOR NO KEY UPDATE"
@@ -119,14 +119,14 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     if not stored:
         alter(db, name, options)
         return
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     stored_options = json.loads(str(stored[0]["options"]))
     new_options = {key: value for key, value in {**stored_options, **changes}.items() if value is not None}
-    new = parse(new_options)
+    new = parse_options(new_options)
     if "llm" in changes:
         check_used(new.llm)
     _check_providers(db, new)
-    # Without the option the embedding is that of the vectors, or still to be chosen.
+    # Without the option, the embedding is that of the vectors, or not chosen yet.
     pinned = changed_options(
         corpus.options, new, tuple(name for name in PINNED if name != "embedding" or name in new_options)
     )
@@ -147,7 +147,7 @@ def alter(db: Database, name: str | None, options: str | None) -> None:
     if reindexes(corpus.options, new):
         # Before the graph's locks. Its writers may have changed some of the documents, and want others.
         db.query("SELECT graphrag._lock_writers_out($1, false)", ["int4"], [corpus.id])
-    # Whether it has a graph is for the database to say: one without Apache AGE has none, whatever the options.
+    # The database knows whether the corpus has a graph: without Apache AGE it has none, whatever the options.
     has_cypher = db.value(
         "UPDATE graphrag.corpora SET options = $2, tokenizer = $3, tokenizer_fingerprint = $4 WHERE id = $1"
         " RETURNING graphrag._has_cypher(options)",
@@ -195,7 +195,7 @@ def _check_providers(db: Database, options: Options) -> None:
 
 def drop(db: Database, name: str | None) -> None:
     """Remove a corpus with everything derived from it."""
-    corpus = find(db, name, also_moved=True)
+    corpus = find_corpus(db, name, also_moved=True)
     # In the order of lock_tables.sql: documents as a whole first.
     db.query("SELECT FROM graphrag.corpora c WHERE c.id = $1 FOR NO KEY UPDATE", ["int4"], [corpus.id])
     for statement in _LET_GO:
@@ -220,7 +220,7 @@ def remove_files(db: Database) -> None:
     shared_arrays.forget(db)
 
 
-# What is left of one that has moved, and what has arrived of one. Of one that is moving the other database may not be whole.
+# Remains of a corpus that has moved, or that has arrived. While it is moving, the other database may not be complete.
 _LET_GO = (
     "DELETE FROM graphrag._histories h USING graphrag.corpora c WHERE $1 IN (h.corpus_id, h.history_id) AND c.id = $1"
     " AND c.move ->> 'state' <> 'moving'",

@@ -1,4 +1,6 @@
-"""The canonical form of a corpus: everything made of its documents and curations, without ids, vectors, times and communities."""
+"""The canonical form of a corpus: everything made of its documents and curations, without ids, vectors, times and
+communities.
+"""
 
 import hashlib
 from collections.abc import Iterator
@@ -8,7 +10,7 @@ from pg_graphrag.index.bm25.index import KINDS
 from pg_graphrag.index.graph.cypher import has_graph
 from pg_graphrag.operate.admin.invariants.bm25_postings import entries, statistics
 from pg_graphrag.server import Database, Rows
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 
 # Rows fetched at a time.
 _FETCH = 1000
@@ -112,8 +114,8 @@ _GRAPH = {
 BM25 = "BM25"
 _NAMES = (*_SECTIONS, BM25, *_GRAPH)
 
-# Sorted digests, in up to 65,536 buckets: memory is that of a sort, however large the corpus. No collation decides.
-# OFFSET 0: digests are made once and sorted, not rows.
+# Sorted digests, in up to 65,536 buckets: memory is that of a sort, however large the corpus. No collation has an
+# effect. OFFSET 0: digests are made once and sorted, not rows.
 _HASH = """
 WITH digests AS (
     SELECT pg_catalog.sha256(pg_catalog.convert_to(s.line, 'UTF8')) AS digest FROM ({section}) s OFFSET 0
@@ -138,7 +140,7 @@ def fingerprint(db: Database, name: str | None) -> str:
 
 def fingerprint_sections(db: Database, name: str | None) -> Iterator[tuple[str, int, str]]:
     """Serve graphrag.fingerprint_sections(): yield (section, rows, hash of the section)."""
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     for section in _NAMES:
         if section == BM25:
             count, digest = 0, hashlib.sha256()
@@ -154,8 +156,10 @@ def fingerprint_sections(db: Database, name: str | None) -> Iterator[tuple[str, 
 
 
 def canonical(db: Database, name: str | None, section: str | None) -> Rows:
-    """Serve graphrag._canonical(): (section, row) of what fingerprint() hashes, sections in order, rows in C order."""
-    corpus = find(db, name)
+    """Serve graphrag._canonical(): (section, row) of everything that fingerprint() hashes, sections in order, rows in C
+    order.
+    """
+    corpus = find_corpus(db, name)
     if section is not None and section not in _NAMES:
         raise GraphRAGError(f'there is no section "{section}"', hint=f"Sections are {', '.join(_NAMES)}.")
     return Rows(db, (), _lines(db, corpus, _NAMES if section is None else (section,)))

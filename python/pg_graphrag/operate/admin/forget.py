@@ -1,4 +1,4 @@
-"""graphrag.forget: delete a document with everything made of it, and look whether anything is left."""
+"""graphrag.forget: deletes a document with everything made of it, and searches for remains."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from pg_graphrag.operate.admin import traces
 from pg_graphrag.operate.admin.preconditions import check_isolation, check_sees_all
 from pg_graphrag.server import Database
 from pg_graphrag.server.caches import shared_arrays
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 
 CLEAR, REMAINS, UNPROVABLE = "clear", "remains", "unprovable"
 
@@ -40,7 +40,7 @@ def forget(db: Database, name: str | None, source_key: str | None) -> list[Line]
       bring back, 42501 under row-level security, 25001 in a transaction that does not see what others commit meanwhile, 55P03
       while a transaction that asked a model is open.
     """
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     if source_key is None:
         raise GraphRAGError("source_key cannot be null", sqlstate="22004", hint="Give the document's source_key.")
     check_sees_all(db, "forget()")
@@ -83,7 +83,7 @@ class _Forgetting:
             for relation in traces.relations(self.db, self.corpus)
         }
         had_document = self.removed.get("graphrag.documents", 0) > 0
-        # What takes long is done before anything is locked. Under the lock only what was found, or written since, is compared.
+        # Slow work is done before anything is locked. Under the lock only rows found before, or written since, are compared.
         self.since = traces.horizon(self.db)
         self.places = {
             relation.name: traces.places_with_text(self.db, self.corpus, relation, self.own)
@@ -92,7 +92,7 @@ class _Forgetting:
         self._delete()
         lines = [self._line_of_document(had_document), *self._relations(), *self._packed(), self._statistics()]
         lines += [self._batches(), *self._other_corpora()]
-        # What is left comes first.
+        # Remains come first.
         lines.sort(key=lambda line: (line[1] != REMAINS, line[1] == UNPROVABLE))
         return lines + self._unprovable()
 
@@ -102,7 +102,7 @@ class _Forgetting:
         db.query("SELECT graphrag._forget_replies($1)", ["int4"], [corpus.id])
         for relation in self._relations_by_key():
             traces.delete_rows(db, corpus, relation, self.ids, self.key)
-        # Also what is left of documents that went before, of which nobody knows the key any more.
+        # Also remains of earlier documents whose keys nobody knows any more.
         gone_ids = {
             row["id"]
             for row in db.query(
@@ -151,7 +151,7 @@ class _Forgetting:
         self.removed[f"graphrag.{table}"] = self.removed.get(f"graphrag.{table}", 0) + count
 
     def _delete_replies(self) -> None:
-        """Delete what models said: nothing tells of which documents."""
+        """Delete replies of models: nothing tells which documents they are about."""
         self._delete_where("llm_cache", "t.corpus_id = $1")
         self._delete_where("llm_batch_requests", "t.corpus_id = $1")
         self._delete_where("llm_batches", "t.corpus_id = $1 AND t.state = 'done'")

@@ -1,13 +1,14 @@
-"""Histories: corpora whose documents are the versions of those of another corpus."""
+"""Histories: corpora whose documents are the versions of another corpus' documents."""
 
 import json
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.operate.admin.corpus_changes import create, options_like
 from pg_graphrag.server import Database
-from pg_graphrag.server.corpus.corpora import find
+from pg_graphrag.server.corpus.corpora import find_corpus
 
-# What a history has not, where nobody says otherwise: it is searched as of moments, and what is whole of it is of no moment.
+# What a history does without by default: it is searched as of moments, and results for the whole history belong to no
+# moment.
 _DEFAULTS = {"cypher": False, "communities": False, "query_log": False, "notify": False}
 _HISTORY = """
 SELECT c.name, h.corpus_id = $1 AS has_one
@@ -19,7 +20,7 @@ SELECT c.name, h.corpus_id = $1 AS has_one
 
 def keep(db: Database, name: str | None, history: str | None, options: str | None) -> int:
     """Begin the history of a corpus with the versions of now; return its number."""
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     db.query("SELECT graphrag._refuse_moved($1)", ["int4"], [corpus.id])
     if rows := db.query(_HISTORY, ["int4"], [corpus.id]):
         does = "has a history" if rows[0]["has_one"] else "is the history of another"
@@ -29,7 +30,7 @@ def keep(db: Database, name: str | None, history: str | None, options: str | Non
             hint="graphrag.end_history(corpus) ends it; what was kept stays.",
         )
     number = create(db, history, json.dumps(options_like(db, corpus, _DEFAULTS, options)))
-    # Closed before it has documents: grants and policies of the other do not speak of it.
+    # Closed before it has documents: grants and policies of the other corpus do not apply to it.
     db.query("SELECT graphrag.protect($1, 'false')", ["text"], [history])
     # Who writes at this moment is waited for, so that no document is missed.
     db.query("SELECT graphrag._lock_tables('graphrag.documents')")
@@ -41,8 +42,8 @@ def keep(db: Database, name: str | None, history: str | None, options: str | Non
 
 
 def end(db: Database, name: str | None) -> None:
-    """Keep no further versions; what there is stays."""
-    corpus = find(db, name)
+    """Keep no further versions; existing ones stay."""
+    corpus = find_corpus(db, name)
     db.query("SELECT graphrag._refuse_moved($1)", ["int4"], [corpus.id])
     ended = db.query("DELETE FROM graphrag._histories WHERE corpus_id = $1 RETURNING history_id", ["int4"], [corpus.id])
     if not ended:

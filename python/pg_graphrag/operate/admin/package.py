@@ -1,4 +1,4 @@
-"""The package that serves a database."""
+"""The version of the package that serves a database."""
 
 import pg_graphrag
 from pg_graphrag.server import Database

@@ -1,4 +1,4 @@
-"""What functions that go through a whole corpus ask of their caller and his transaction."""
+"""Checks of the caller and the transaction, for functions that go through a whole corpus."""
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.server import Database

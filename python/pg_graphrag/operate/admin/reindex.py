@@ -1,7 +1,7 @@
-"""graphrag.reindex(): what was made of documents is made again by workers, whatever became of its tables.
+"""graphrag.reindex(): has workers make everything again from the documents, whatever the state of the tables.
 
-One transaction takes away the graph, which counts what is merged and cannot be mended piece by piece, and makes BM25 and vectors
-fit the chunks that are there. These are searched until workers have written each document anew.
+One transaction removes the graph, because merged counts cannot be repaired piece by piece, and makes BM25 and vectors
+fit the existing chunks. Searches use these until workers have indexed each document again.
 """
 
 from pg_graphrag.ground.errors import GraphRAGError
@@ -13,7 +13,7 @@ from pg_graphrag.index.indexing.item_vectors import SOURCES
 from pg_graphrag.operate.admin.corpus_changes import DELETE_BM25, DELETE_GRAPH
 from pg_graphrag.operate.admin.preconditions import check_isolation, check_sees_all
 from pg_graphrag.server import Database, slices
-from pg_graphrag.server.corpus.corpora import Corpus, find, revise
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus, revise
 from pg_graphrag.server.corpus.spaces import of_state, spaces
 from pg_graphrag.server.queue import queue, queue_refresh
 
@@ -22,14 +22,14 @@ _MISPLACED = (
     "DELETE FROM graphrag.relationship_mentions m USING graphrag.chunks c WHERE c.corpus_id = $1 AND m.chunk_id = c.id",
     "DELETE FROM graphrag.entity_mentions m USING graphrag.chunks c WHERE c.corpus_id = $1 AND m.chunk_id = c.id",
 )
-# Where TRUNCATE, or a restore of single tables, took the rows that these are of. Of any corpus: they do not say of which.
+# Rows whose referenced rows were removed by TRUNCATE or a partial restore. In any corpus: they do not say which.
 _ORPHANS = (
     "DELETE FROM graphrag.entity_values v WHERE NOT EXISTS (SELECT FROM graphrag.entities e WHERE e.id = v.entity_id)",
     "DELETE FROM graphrag.relationship_values v"
     " WHERE NOT EXISTS (SELECT FROM graphrag.relationships r WHERE r.id = v.relationship_id)",
     "DELETE FROM graphrag.bm25_postings p WHERE NOT EXISTS (SELECT FROM graphrag.bm25_segments s WHERE s.id = p.segment_id)",
 )
-# Of documents that are gone or retracted.
+# Chunks of deleted or retracted documents.
 _DEAD_CHUNKS = """
 DELETE FROM graphrag.chunks c
  WHERE c.corpus_id = $1
@@ -41,7 +41,7 @@ DELETE FROM graphrag.chunk_windows w
  WHERE w.corpus_id = $1
    AND NOT EXISTS (SELECT FROM graphrag.chunks c WHERE c.id = w.chunk_id AND c.document_id = w.document_id)
 """
-# Of what is no window, and of windows more than one.
+# Vectors without a window, and duplicates.
 _DEAD_VECTORS = """
 DELETE FROM ONLY {table} v
  USING (SELECT x.ctid AS place,
@@ -52,14 +52,14 @@ DELETE FROM ONLY {table} v
           FROM ONLY {table} x WHERE x.space_id = $1) d
  WHERE v.ctid = d.place AND d.is_dead
 """
-# What is found already stays so. A version without chunks is not.
+# Searchable text stays searchable. A version without chunks is not.
 _DUE = """
 UPDATE graphrag.documents d
    SET indexed_at = NULL, status = 'pending', error = NULL,
        indexed_hash = CASE WHEN EXISTS (SELECT FROM graphrag.chunks c WHERE c.document_id = d.id) THEN d.indexed_hash END
  WHERE d.corpus_id = $1 AND d.retracted_at IS NULL
 """
-# The text is as it was.
+# The text is unchanged.
 _AGAIN = """
 UPDATE graphrag.documents d SET indexed_at = NULL, status = 'pending', error = NULL
  WHERE d.corpus_id = $1 AND d.retracted_at IS NULL
@@ -67,7 +67,7 @@ UPDATE graphrag.documents d SET indexed_at = NULL, status = 'pending', error = N
 _STOOD_IN = """
    AND d.id IN (SELECT c.document_id FROM graphrag.chunks c WHERE c.corpus_id = $1 AND c.extraction IN ('cut off', 'stood in'))
 """
-# Also of what the update did not queue: it waits, failed, is at work, or its job was lost.
+# Also documents that the update did not queue: they wait, failed, are at work, or lost their job.
 _QUEUE = """
 SELECT graphrag._requeue_jobs('index', pg_catalog.array_agg(d.corpus_id), pg_catalog.array_agg(d.id)) AS queued
   FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.retracted_at IS NULL
@@ -85,15 +85,15 @@ _CHUNK_SLICE = 1000
 
 
 def reindex(db: Database, name: str | None, extraction: str | None) -> int:
-    """Serve graphrag.reindex(); return how many documents workers make anew.
+    """Serve graphrag.reindex(); return how many documents workers will index again.
 
-    `extraction`: "stood in", for documents that a model is asked about once more, or None: all.
+    `extraction`: "stood in", for documents that a model should be asked about once more, or None: all.
 
     Raises GraphRAGError: 22023 for another value of `extraction`, 42704 for an unknown corpus, 42501 under row-level
       security, 25001 in a transaction that does not see what others commit meanwhile, 55P03 while transactions write to it
       for half a minute.
     """
-    corpus = find(db, name)
+    corpus = find_corpus(db, name)
     check_sees_all(db, "reindex()")
     check_isolation(db, "reindex()")
     if extraction is not None:
@@ -129,7 +129,7 @@ def reindex(db: Database, name: str | None, extraction: str | None) -> int:
 
 
 def _ask_again(db: Database, corpus: Corpus, extraction: str) -> int:
-    """Queue the documents with chunks for which NLP stood in; they stay as they are until workers have them anew."""
+    """Queue the documents with chunks for which NLP stood in; they stay unchanged until workers have indexed them again."""
     if extraction != "stood in":
         raise GraphRAGError(f"extraction cannot be {extraction!r}", hint="Give 'stood in', or null: all documents.")
     db.query(
@@ -156,7 +156,7 @@ def _stated(db: Database, corpus: Corpus) -> tuple[set[str], set[tuple[str, str]
 
 
 def _lock(db: Database, corpus: Corpus) -> bool:
-    """Wait for who writes the corpus, and keep others out until the transaction ends; False: it is gone.
+    """Wait for writers of the corpus, and keep others out until the transaction ends; False: it is gone.
 
     In the order of lock_tables.sql.
     """

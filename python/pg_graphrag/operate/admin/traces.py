@@ -1,4 +1,6 @@
-"""Traces of a document in the tables of the schema and of its corpus' graph, looked for by the catalogs: in new tables too."""
+"""Searches every table of the schema and of the corpus' graph for traces of a document. The catalogs name the
+tables, so new ones are searched too.
+"""
 
 import re
 from collections.abc import Collection, Sequence
@@ -9,7 +11,7 @@ from pg_graphrag.index.graph.cypher import has_graph
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
 
-# Stretches of each kind by which a document is looked for: each is compared with every text of the corpus.
+# Maximum of stretches of each kind: each is compared with every text of the corpus.
 _STRETCHES = 20
 # Characters of a stretch of text.
 _SHORTEST, _LONGEST = 24, 200
@@ -21,7 +23,7 @@ _LEAST_NAME = 5
 # Columns that a document is known by, whatever table they are in.
 _NUMBER, _KEY = "document_id", "source_key"
 _OWNER, _OWNER_BY_NAME = "t.corpus_id = $1", "t.corpus = $2"
-# Its source_key is that of an entity: the source of a relationship, beside its target.
+# Its source_key is an entity's: the source of a relationship, beside its target.
 _OTHER_KEY = "target_key"
 _TEXTS = ("text", "character varying", "text[]", "jsonb", "json", "tsvector", "xml", "ag_catalog.agtype")
 _NUMBERS = ("bigint", "integer")
@@ -71,7 +73,7 @@ SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) AS name,
  GROUP BY n.nspname, c.relname
  ORDER BY n.nspname <> 'graphrag', c.relname
 """
-# Whose corpus a row is of that has no corpus itself: column, table it leads to.
+# How to find the corpus of a row that has none itself: column, referenced table.
 _LEADS = {
     "segment_id": "bm25_segments",
     "entity_id": "entities",
@@ -121,7 +123,7 @@ def delete_rows(db: Database, corpus: Corpus, relation: Relation, ids: Sequence[
     return int(db.value(sql, _NAME_TYPES, [corpus.id, corpus.name, list(ids), key]))
 
 
-# Of the corpus number and name, of the document numbers and key.
+# Types of the corpus' number and name, the documents' numbers and key.
 _NAME_TYPES = ["int4", "text", "int8[]", "text"]
 # Parameters that a condition has no place for.
 _UNUSED = "($1, $2, $3, $4) IS NOT DISTINCT FROM (NULL::int4, NULL::text, NULL::int8[], NULL::text)"
@@ -174,7 +176,9 @@ SELECT DISTINCT s.stretch
 
 
 def stretches(db: Database, corpus: Corpus, ids: Sequence[int], key: str) -> list[str]:
-    """Return stretches of the document's text, in lower case, that no other document of the corpus has: what it is found by."""
+    """Return parts of the document's text, in lower case, that no other document of the corpus has: traces are recognised
+    by them.
+    """
     candidates = [key.lower()] if len(key) >= _LEAST_NAME else []
     rows = db.query(
         "SELECT DISTINCT u.lexeme FROM graphrag.chunks c, pg_catalog.unnest(c.tsv) u WHERE c.document_id = ANY ($1)",
@@ -252,9 +256,9 @@ def places_with_text(db: Database, corpus: Corpus, relation: Relation, own: Sequ
 def number_with_text(
     db: Database, corpus: Corpus, relation: Relation, own: Sequence[str], places: Sequence[str], since: str
 ) -> int:
-    """Count the rows of a relation that hold one of the stretches: of those at `places`, and those written since.
+    """Count the rows of a relation that contain one of the stretches: rows at `places`, and rows written since.
 
-    `since`: the `horizon` before the places were looked for. A row that is frozen may pass for a new one, and is compared.
+    `since`: the `horizon` before the places were looked for. A frozen row may pass for a new one, and is compared.
     """
     if not own or not relation.texts:
         return 0

@@ -25,7 +25,7 @@ from pg_graphrag.index.indexing.picture_chunks import DuePicture, due_pictures
 from pg_graphrag.index.indexing.prepare import MAX_TITLE, add_concepts, draft, own_proses
 from pg_graphrag.index.indexing.write import is_long, write_documents
 from pg_graphrag.llm.endpoints.faults import Unembeddable
-from pg_graphrag.llm.endpoints.providers import load
+from pg_graphrag.llm.endpoints.providers import load_provider
 from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus, embedding_of
 from pg_graphrag.server.queue import LOCKED_RETRY_SECONDS, Job, begin_graph, finish, hand_on, note, release
@@ -35,9 +35,10 @@ from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 def process_documents(db: Database, corpus: Corpus, jobs: list[Job]) -> None:
     """Prepare and write a batch; when it fails, its halves, and so on, so that a bad document does not hold up the others.
 
-    Of documents whose graph a model finds so many at a time that each is written soon: a slow one takes minutes for each.
+    Documents whose graph a model finds are done in small groups, so that each is written soon: a slow model takes minutes
+    for each.
 
-    Raises Exception: the server's where its disk is full, with the batch put off.
+    Raises Exception: the server's if its disk is full, with the batch postponed.
     """
     size = _asked_at_once(db, corpus, jobs)
     if len(jobs) > size:
@@ -67,7 +68,7 @@ def _asked_at_once(db: Database, corpus: Corpus, jobs: list[Job]) -> int:
     if jobs[0].kind != "graph" or corpus.options.extractor != "llm":
         return len(jobs)
     try:
-        provider = load(db, corpus.options.llm.of("extract")[0])
+        provider = load_provider(db, corpus.options.llm.of("extract")[0])
     except GraphRAGError:
         # Each document's fault, when the model is asked.
         return len(jobs)
@@ -93,9 +94,9 @@ SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content, d.conten
 def _index(db: Database, corpus: Corpus, jobs: list[Job]) -> None:
     """Prepare and write documents. The jobs of documents with a model's fault are settled and removed from `jobs`.
 
-    Where a model finds the graph, a job of kind index writes the text alone, which is searchable then, and hands on to one of
-    kind graph; so it does without vectors where the endpoint for them fails. A text that is searchable already keeps what was
-    made of it until all is there anew. Of a long document the text is written, whose parts are jobs of their own.
+    If a model finds the graph, a job of kind index writes the text alone, which is searchable then, and becomes one of kind
+    graph; if the endpoint for vectors fails, it does without them. A text that is searchable already keeps everything made
+    of it until the new index is complete. For a long document the text is written; its parts are jobs of their own.
     """
     is_second = jobs[0].kind == "graph"
     asks = is_second and corpus.options.extractor == "llm"
@@ -149,7 +150,7 @@ def _index(db: Database, corpus: Corpus, jobs: list[Job]) -> None:
 
 
 def _known_documents(db: Database, corpus: Corpus, documents: Sequence[DueDocument]) -> dict[int, KnownDocument]:
-    """Return {id: document} of those that bring their mentions: imported ones, rows of attached tables."""
+    """Return {id: document} of documents that bring their mentions: imported ones, rows of attached tables."""
     known: dict[int, KnownDocument] = {}
     if imported := [row for row in documents if row.is_imported]:
         known |= imported_of(db, imported)

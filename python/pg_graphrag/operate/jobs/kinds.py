@@ -1,9 +1,11 @@
-"""The kinds of jobs, and what does them. A new kind is added here, and to what graphrag.jobs allows (sql/05_jobs/)."""
+"""The kinds of jobs and the functions that do them. Add a new kind here and to the check of graphrag.jobs
+(sql/05_jobs/).
+"""
 
-# Of documents, or of parts of long ones: document_jobs.py, part_jobs.py.
+# Jobs of documents, or of parts of long ones: document_jobs.py, part_jobs.py.
 DOCUMENT_KINDS = ("index", "embed", "graph", "remove")
-# Of a corpus: {kind: function (database, corpus, job) that does it, and returns whether the job is done}. A function is imported
-# when there is such a job: most sessions have jobs of documents alone.
+# Jobs of a corpus: {kind: function (database, corpus, job) that does it and returns whether the job is done}. A
+# function is imported when there is such a job: most sessions have jobs of documents alone.
 SERVICES = {
     "attach": "index.documents.attach:backfill",
     "sweep": "operate.jobs.maintenance:sweep",

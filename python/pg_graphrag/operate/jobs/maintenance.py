@@ -1,4 +1,6 @@
-"""Upkeep of a corpus: build vector indexes, prune caches and logs, pack BM25 postings; clean up after a TRUNCATE."""
+"""Upkeep of a corpus: builds vector indexes, prunes caches and logs, packs BM25 postings, cleans up after a
+TRUNCATE.
+"""
 
 import json
 from collections.abc import Callable
@@ -8,7 +10,7 @@ from pg_graphrag.index import bm25
 from pg_graphrag.operate.jobs.document_jobs import written_chunks
 from pg_graphrag.search.answer.retention import prune
 from pg_graphrag.server import Database, function_at
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.corpus.spaces import indexed_rows
 from pg_graphrag.server.queue import Job
 
@@ -41,8 +43,8 @@ def sweep(db: Database, corpus: Corpus, job: Job) -> bool:
 
 
 def optimize_named(db: Database, name: str | None) -> str:
-    """Serve graphrag.optimize(): do the upkeep of the corpus called `name`; return what was done, as JSON."""
-    return json.dumps(_optimize(db, find(db, name)))
+    """Serve graphrag.optimize(): do the upkeep of the corpus called `name`; return a summary as JSON."""
+    return json.dumps(_optimize(db, find_corpus(db, name)))
 
 
 def _optimize(db: Database, corpus: Corpus) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Jobs of parts of long documents: vectors of windows, or the graph, of a stretch of chunks (docs/decisions/indexing.md)."""
+"""Jobs for parts of long documents: vectors of windows, or the graph, of a range of chunks
+(docs/decisions/indexing.md).
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -42,7 +44,7 @@ SELECT d.id, pg_catalog.left(d.title, {MAX_TITLE}) AS title, d.content_hash
 
 
 def process_part(db: Database, corpus: Corpus, job: Job) -> None:
-    """Do the job of a part. Any fault of a model is raised; nothing of the part is written then."""
+    """Do the job of a part. Any fault of a model is raised; then nothing of the part is written."""
     assert job.chunks is not None
     (first, last), options = job.chunks, corpus.options
     providers = [] if options.embedding.local else [options.embedding.provider]

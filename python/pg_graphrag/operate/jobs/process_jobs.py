@@ -1,4 +1,4 @@
-"""The worker: three short transactions per batch, and the slow part with none open (docs/decisions/indexing.md)."""
+"""The worker: three short transactions for each batch; the slow part runs without one (docs/decisions/indexing.md)."""
 
 import gc
 import json
@@ -13,7 +13,7 @@ from pg_graphrag.operate.jobs.document_jobs import process_documents
 from pg_graphrag.operate.jobs.kinds import DOCUMENT_KINDS, SERVICES
 from pg_graphrag.operate.jobs.part_jobs import process_part
 from pg_graphrag.server import Database, check_may_commit, function_at
-from pg_graphrag.server.corpus.corpora import by_id
+from pg_graphrag.server.corpus.corpora import corpus_by_id
 from pg_graphrag.server.profile import Profile
 from pg_graphrag.server.queue import Job, claim, finish, release, release_all
 
@@ -28,9 +28,8 @@ MAX_CANCELS = 1000
 def process_jobs(db: Database, max_jobs: int | None) -> None:
     """Do due jobs, batch by batch; return when there are none, or after `max_jobs` jobs.
 
-    Where the setting graphrag.profile_time is on, a NOTICE says at the end where the time went, if there were jobs.
-
-    It must be the body of a top-level CALL. A cancelled or failed batch releases its leases before the error is raised.
+    With the setting graphrag.profile_time on, a NOTICE at the end says where the time went, if there were jobs. It must be
+    the body of a top-level CALL. A cancelled or failed batch releases its leases before the error is raised.
     """
     if max_jobs is not None and max_jobs < 0:
         raise GraphRAGError(
@@ -54,12 +53,12 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
         worker = int(db.value("SELECT graphrag._begin_work()"))
         lifted_timeouts = _lift_timeouts(db)
         settings = _pin_settings(db, _SETTINGS)
-        # A server's session froze what it imported. Beside a database this process is an application's, which may have frozen
-        # something itself: to count that takes milliseconds.
+        # In a server's session all imports are frozen already. Beside a database this process is an application's,
+        # which may have frozen something itself: counting that takes milliseconds.
         is_frozen = db.is_server or gc.get_freeze_count() > 0
         try:
             db.commit()
-            # What is imported is no garbage: not to be looked through again and again.
+            # Imported objects are no garbage, and need not be searched again and again.
             if not is_frozen:
                 gc.freeze()
             _catch_up(db)
@@ -79,7 +78,7 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
 
 
 def _catch_up(db: Database) -> None:
-    """Have done with what was written when the clock was ahead: jobs and providers would wait until it is there again."""
+    """Correct times that were written when the clock was ahead: jobs and providers would wait until it gets there again."""
     for statement, seconds in _FROM_THE_FUTURE:
         db.query(statement, ["float8"] * len(seconds), seconds)
     db.commit()
@@ -144,9 +143,9 @@ def _retry_cancelled(step: Callable[[], None]) -> None:
         raise cancelled
 
 
-# A SET clause would forbid the commits. The path excludes a user's operators; merges must see what was committed before
-# they got the corpus lock; errors that are caught must not end the session; views of the schema are read; triggers count and
-# queue; no statement runs long enough to be worth a second of compiling.
+# A SET clause would forbid the commits. The path excludes a user's operators; merges must see everything committed
+# before they got the corpus lock; caught errors must not end the session; views of the schema are read; triggers count
+# and queue; no statement is long enough to be worth a second of compiling.
 _SETTINGS = {
     "search_path": "pg_catalog, pg_temp",
     "default_transaction_isolation": "read committed",
@@ -155,7 +154,8 @@ _SETTINGS = {
     "session_replication_role": "origin",
     "jit": "off",
 }
-# They would end the slow part, or put off what waits for another's merge. Who calls may want that, and says so in his session.
+# They would end the slow part, or postpone a job that waits for another's merge. A caller who wants that sets them in
+# his session.
 _TIMEOUTS = ("lock_timeout", "transaction_timeout")
 
 
@@ -230,7 +230,7 @@ def _process_batches(db: Database, worker: int, max_jobs: int | None) -> int:
 
 
 def _renew_files(db: Database) -> None:
-    """Where nothing else is due: make anew the files of corpora that sessions share and ask for."""
+    """When nothing else is due: write again the shared files of corpora that sessions ask for."""
     if not db.is_server:
         return
     for corpus_id in function_at("server.caches.shared_arrays:outdated")(db):
@@ -248,7 +248,7 @@ def _renew_files(db: Database) -> None:
 
 def _process_batch(db: Database, jobs: list[Job]) -> None:
     job = jobs[0]
-    corpus = by_id(db, job.corpus_id)
+    corpus = corpus_by_id(db, job.corpus_id)
     if corpus is None and job.kind != "batch":  # dropped meanwhile
         finish(db, jobs)
         return

@@ -34,7 +34,7 @@ from pg_graphrag.server.access.entry import as_owner, at_one_snapshot
 MAX_RESPONSE_TYPE = 200
 # Tokens of the shortest context that is tried.
 SHORTEST_CONTEXT = 200
-# Without a model, a question of which no chunk has so much relevance is not answered: `python -m bench extracts`.
+# Without a model, a question is not answered if no chunk has so much relevance: `python -m bench extracts`.
 LEAST_RELEVANCE = 0.08
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ def ask(db: Database, *arguments: Any) -> list[tuple[str, str, str, str]]:
 
         return as_owner(db, answer_with_places)
 
-    # Accounts and cache are written at the end: a fault would take back what is written before it.
+    # Accounts and cache are written at the end: a fault would take back earlier writes.
     call = Call("ask", *arguments[:-2])
     request, answer, cited = _within_model(db, call, lambda *how: at_one_snapshot(db, partial(run, *how)))
     usage = answer.usage | {"invalid_citations": answer.invalid}
@@ -77,7 +77,7 @@ def ask_stream(db: Database, *arguments: Any) -> Rows:
 
 
 class _TooLong(GraphRAGError):
-    """The model reads no prompt with a context of so many `tokens`."""
+    """The model cannot read a prompt with a context of so many `tokens`."""
 
     def __init__(self, fault: ModelFault, tokens: int):
         super().__init__(fault.message, sqlstate=fault.sqlstate, detail=fault.detail, hint=fault.hint)
@@ -141,9 +141,9 @@ def build_request(
     make_context: Callable[[Query, Mode, int], dict[str, Any]],
     started_at: float | None = None,
 ) -> AskRequest:
-    """Return a question with the context that `make_context` makes for it, of so many tokens.
+    """Return a question with the context of so many tokens that `make_context` makes for it.
 
-    What asks models for it ends at the deadline of the context.
+    Requests to models for the context end at its deadline.
     """
     seconds = query.options.answer_timeout or query.corpus.options.answer_timeout
     deadlines = Deadlines(seconds, time.monotonic() if started_at is None else started_at)
@@ -213,7 +213,7 @@ def build_request(
 
 
 def _asked_form(query: Query) -> dict[str, Any]:
-    """Return what the caller says besides of how to answer."""
+    """Return what else the caller says about the form of the answer."""
     options = query.options
     asked = {
         "instructions": options.instructions,
@@ -237,9 +237,9 @@ def _without_model(query: Query, mode: Mode) -> Query:
 def _read_in_time(
     query: Query, mode: Mode, total: int, arguments: dict[str, Any], deadlines: Deadlines
 ) -> tuple[int, float | None]:
-    """Return the tokens of context that the model for answers reads in time, and its speed where these are fewer than `total`.
+    """Return the tokens of context that the model for answers reads in time, and its speed if these are fewer than `total`.
 
-    Where models make the context, what they may take of the time is not the answer's.
+    If models make the context, the time that they may take is not the answer's.
     """
     if not query.models.sends or not total or not query.corpus.options.llm.has("answer"):
         return total, None
@@ -295,7 +295,7 @@ def _assembled(mode: Mode, query: Query, total: int) -> dict[str, Any]:
 
 
 def _in_light_of(turns: list[dict[str, str]], question: str) -> str:
-    """Return a question with the one before it, which may say what it means."""
+    """Return a question together with the one before it, which may explain it."""
     previous = next((turn["content"] for turn in reversed(turns) if turn["role"] == "user"), "")
     return f"{previous[-MAX_UNDERSTOOD:]}\n{question}".strip() if turns else question
 

@@ -9,20 +9,21 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.index.extraction.descriptions import due_count
 from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.llm.endpoints.ledger import Ledger, cache_key, cost
-from pg_graphrag.llm.endpoints.providers import load
+from pg_graphrag.llm.endpoints.providers import load_provider
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, PICTURE_TOKENS
 from pg_graphrag.server import Database, Row
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.corpus.options import EXTRACTORS, Options
 from pg_graphrag.text.chunks import chunk
 from pg_graphrag.text.tokenizers import tokenizer
 
-# A corpus with fewer calls of its own gives no average. An extraction then counts as so many tokens, and so many for each
-# token of its text: a little more than the recorded extractions of LiHua-World have. Each gleaning round adds a quarter.
+# With fewer calls of its own, a corpus has no average. Then an extraction counts as so many tokens, plus so many for
+# each token of its text: a little more than the recorded extractions of LiHua-World. Each gleaning round adds a
+# quarter.
 MIN_CALLS = 20
 SAID_TOKENS, SAID_PER_TOKEN = 300, 1.5
 GLEANED = 4
-# Of the description of a picture: the prompt and the text beside it, and what is said.
+# For the description of a picture: the prompt with the text beside it, and the reply.
 PICTURE_IN, PICTURE_OUT = PICTURE_TOKENS + 600, 400
 
 _WAITING = """
@@ -51,7 +52,7 @@ def estimate(db: Database, corpus: str | None, extractor: str | None, sample: in
 
     An upper bound where possible: all gleaning rounds are counted, although a round without results is the last.
     """
-    target = find(db, corpus)
+    target = find_corpus(db, corpus)
     options = target.options if extractor is None else replace(target.options, extractor=extractor)
     if options.extractor not in EXTRACTORS:
         raise GraphRAGError(
@@ -70,7 +71,7 @@ def estimate(db: Database, corpus: str | None, extractor: str | None, sample: in
     tokens_in = round(scale * totals.tokens_in)
     if options.extractor == "llm":
         provider_name, model = options.llm.of("extract")
-        provider = load(db, provider_name)
+        provider = load_provider(db, provider_name)
         tokens_per_call, call_count = _output_per_call(db, target)
         tokens_out = round(scale * (totals.tokens_out if tokens_per_call is None else totals.calls * tokens_per_call))
         price = cost(provider, tokens_in, tokens_out) * (provider.batch_price if provider.batch else 1)
@@ -167,12 +168,12 @@ def _tokens(text: str) -> int:
 
 def _embedding(db: Database, options: Options, tokens: int) -> dict[str, Any]:
     model = options.embedding
-    price = cost(load(db, model.provider), tokens, 0)
+    price = cost(load_provider(db, model.provider), tokens, 0)
     return {"provider": model.provider, "model": model.model, "tokens": tokens, "cost": round(price, 6)}
 
 
 def _summaries(db: Database, corpus: Corpus, options: Options, calls: float) -> dict[str, Any]:
-    """What summaries would cost with so many extraction calls, by what this corpus had for its own; null: it had too few."""
+    """The cost of summaries for so many extraction calls, by this corpus' own calls so far; null: it had too few."""
     provider_name, model = options.llm.of("summary")
     row = db.query(
         "SELECT pg_catalog.count(*) FILTER (WHERE l.purpose = 'extract') AS extractions,"
@@ -184,16 +185,16 @@ def _summaries(db: Database, corpus: Corpus, options: Options, calls: float) -> 
     )[0]
     price = None
     if row["extractions"] >= MIN_CALLS:
-        provider = load(db, provider_name)
+        provider = load_provider(db, provider_name)
         tokens = [round(calls * row[way] / row["extractions"]) for way in ("tokens_in", "tokens_out")]
         price = round(cost(provider, *tokens) * (provider.batch_price if provider.batch else 1), 6)
     return {"provider": provider_name, "model": model, "cost": price}
 
 
 def _pictures(db: Database, options: Options, count: int) -> dict[str, Any]:
-    """What the descriptions of so many pictures would cost."""
+    """The cost of describing so many pictures."""
     provider_name, model = options.llm.of("vision")
-    price = round(cost(load(db, provider_name), count * PICTURE_IN, count * PICTURE_OUT), 6)
+    price = round(cost(load_provider(db, provider_name), count * PICTURE_IN, count * PICTURE_OUT), 6)
     tokens = f"{PICTURE_IN} in, {PICTURE_OUT} out for each"
     return {"provider": provider_name, "model": model, "calls": count, "tokens": tokens, "cost": price}
 

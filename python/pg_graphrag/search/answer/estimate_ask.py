@@ -30,7 +30,7 @@ from pg_graphrag.server.access.entry import as_owner
 
 
 def estimate(db: Database, *arguments: Any) -> list[tuple[Any, ...]]:
-    """Return one row (calls, tokens_in, tokens_out, cost, basis). Arguments as of ask(); no model is asked."""
+    """Return one row (calls, tokens_in, tokens_out, cost, basis). Arguments as in ask(); no model is asked."""
     call = Call("ask", *arguments[:-2])
     caller = call.caller(db)
     query, mode = as_owner(db, lambda: call.query(db, caller))

@@ -34,13 +34,14 @@ class Extracts:
 
 
 def extracts(query: Query, context: dict[str, Any], language: str, *, has_model: bool = True) -> Extracts | None:
-    """Return the sentences of a context that answer its question, under a line in a `language`; None where it has none to cite.
+    """Return the sentences of a context that answer its question, below a line in a `language`; None if there are none to
+    cite.
 
-    Rows of a statement, which was written for the question, come first. Of a question about the whole each theme has one. No
-    model is asked.
+    Rows of a statement, which was written for the question, come first. For a question about the whole, each theme has one
+    sentence. No model is asked.
     """
     rows = [Sentence(text, number, 0) for text, number in _statement_rows(context)]
-    candidates = _candidates(query, context)
+    candidates = long_enough([*_of_chunks(query, context), *_of_claims_and_rows(query, context)])
     of_themes = asks_for_the_whole(query) and any(candidate.theme for candidate in candidates)
     chosen = _of_each_theme(candidates) if of_themes else in_order(query, candidates, MAX_SENTENCES - len(rows))
     if not rows and not chosen:
@@ -68,11 +69,6 @@ def _statement_rows(context: dict[str, Any]) -> Iterator[tuple[str, int]]:
         values = {name: value for name, value in zip(outcome["columns"], row, strict=True) if value is not None}
         if text := readable(_pairs(values)):
             yield text, outcome["reference"]
-
-
-def _candidates(query: Query, context: dict[str, Any]) -> list[Sentence]:
-    """Return the sentences of the best chunks as they are ranked, then claims and rows of tables."""
-    return long_enough([*_of_chunks(query, context), *_of_claims_and_rows(query, context)])
 
 
 def _of_chunks(query: Query, context: dict[str, Any]) -> Iterator[Sentence]:

@@ -25,13 +25,13 @@ from pg_graphrag.text import prompts
 
 # How often a model is asked for an answer.
 ATTEMPTS = 2
-# What may be used until the first token of an answer has come, as a share: of it by the context, and by the whole answer.
+# Shares of the time until the first token of an answer: for the context, and for the whole answer.
 CONTEXT_SHARE, WHOLE_SHARE = 0.5, 2.0
 
 # So long before the end an answer may have been cut off.
 CUT_SECONDS = 0.5
 
-# Why a stream is not given, besides the reasons of faults: the model read a part of the prompt alone.
+# Why a stream is discarded, besides faults: the model read only a part of the prompt.
 CONTEXT = "context"
 # Why extracts are given where the corpus has no model for answers.
 NO_MODEL = "no model"
@@ -67,7 +67,7 @@ class Deadlines:
 
     @property
     def context(self) -> float:
-        """The end of what the context asks models for."""
+        """The deadline for requests to models by the context."""
         return self.started_at + CONTEXT_SHARE * self.seconds
 
     @property
@@ -83,7 +83,7 @@ class Deadlines:
 
 @dataclass
 class AskRequest:
-    """A question with its context, ready for the model; `usage` is that of understanding and context."""
+    """A question with its context, ready for the model; `usage` counts understanding and context."""
 
     query: Query
     question: str
@@ -115,12 +115,14 @@ class AskRequest:
         return prompts.sentence("not_found", self.language)
 
     def in_its_language(self, text: str) -> str:
-        """Return an answer; one that there is none as that sentence alone, in the question's language where it was in English."""
+        """Return an answer; "the documents have none" as that sentence alone, in the question's language if it was in
+        English.
+        """
         sentence = _NOT_FOUND.get(_bare(text), text)
         return self.not_found if sentence == _NOT_FOUND_IN_ENGLISH else sentence
 
     def may_be_not_found(self, text: str) -> bool:
-        """Whether what has come of an answer may become that there is none, in English or the question's language."""
+        """Whether the text so far may become the sentence that there is no answer, in English or the question's language."""
         begun = _bare(text)
         # In English the sentence is right behind a label, too.
         may_be_label = self.language != "en" and len(text) <= _LONGEST_LABEL and _MAY_BE_LABEL.fullmatch(text)
@@ -140,7 +142,7 @@ class AskRequest:
 
     @property
     def is_structured(self) -> bool:
-        """Whether the answer is to be JSON. Extracts are none."""
+        """Whether the answer must be JSON. Extracts are none."""
         return "schema" in self.arguments
 
     def cited_by(self, reply: dict[str, Any]) -> list[int]:
@@ -160,7 +162,7 @@ class AskRequest:
 
 @dataclass
 class Answer:
-    """An answer, (number, sentence) of what it cites, how many of its citations were of nothing, and the usage of everything."""
+    """An answer, its citations as (number, sentence), how many invalid citations it had, and the usage of everything."""
 
     text: str
     cited_sentences: list[tuple[int, str]]
@@ -185,10 +187,10 @@ _NOT_FOUND_IN_ENGLISH = prompts.sentence("not_found", "en")
 
 
 def answer_of(request: AskRequest) -> Answer:
-    """Return the answer to a question from its context; extracts where the model gives none that holds.
+    """Return the answer to a question from its context; extracts if the model gives no valid one.
 
-    Raises ModelFault: the fault of an endpoint; that of the model where there is nothing to extract.
-    Raises GraphRAGError: 55000 where there is neither a model nor anything to extract.
+    Raises ModelFault: the fault of an endpoint; that of the model if there is nothing to extract.
+    Raises GraphRAGError: 55000 if there is neither a model nor anything to extract.
     """
     models, usage = request.query.models, request.usage
     if request.is_chat:
@@ -212,7 +214,7 @@ def answer_of(request: AskRequest) -> Answer:
                 request.query.db.warning(CUT_OFF)
                 usage |= {"cut_off": True}
             if request.is_structured:
-                # What stands in brackets there is JSON.
+                # Brackets here are JSON.
                 text, cited = outcome.value["text"], request.cited_by(outcome.value)
                 return Answer(text, [(number, text) for number in cited], 0, usage)
             citations = request.citations()
@@ -240,7 +242,7 @@ def pieces_of(db: Database, request: AskRequest) -> Iterator[str]:
     waits until something else follows it: of a repetition only the first is yielded.
     """
     if request.is_chat or request.is_structured:
-        # Nothing of it is taken back, or it comes whole.
+        # No part of it is taken back, or it comes whole.
         yield as_owner(db, partial(answer_of, request)).text
         return
     if not request.context["prompt"]:
@@ -303,7 +305,7 @@ def total_usage(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]
 
 
 class Copies:
-    """Holds back text while all of it stands before it: the next copies of a repetition, or a frequent word."""
+    """Holds back text while all of it occurred before: it may be the next copy of a repetition, or a frequent word."""
 
     def __init__(self) -> None:
         self.handed_out = self._held = ""
@@ -317,7 +319,7 @@ class Copies:
         return self.finish()
 
     def finish(self) -> str:
-        """Return what is held back: it was no repetition."""
+        """Return the text that is held back: it was no repetition."""
         text, self._held = self._held, ""
         self.handed_out = (self.handed_out + text)[-MAX_GIVEN:]
         return text
@@ -368,7 +370,7 @@ def _note(notes: dict[tuple[int, str, str], tuple[str, str]], request: AskReques
 
 
 def _noted(notes: dict[tuple[int, str, str], tuple[str, str]], request: AskRequest) -> str | None:
-    """Return what was noted of the same question earlier in this transaction; None where nothing was."""
+    """Return the record of the same question earlier in this transaction; None if there is none."""
     begun, reason = notes.get(_key(request), ("", ""))
     return reason if begun and begun == _transaction(request) else None
 

@@ -3,7 +3,7 @@
 import json
 
 from pg_graphrag.server import Database
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.corpus.options import Limit
 
 # Both limits in one statement. By row, not by time: all rows of one transaction have the same time.
@@ -39,4 +39,4 @@ def _prune(db: Database, corpus_id: int, table: str, time: str, limit: Limit, ke
 
 def prune_named(db: Database, name: str | None) -> str:
     """Serve graphrag.prune()."""
-    return json.dumps(prune(db, find(db, name)))
+    return json.dumps(prune(db, find_corpus(db, name)))

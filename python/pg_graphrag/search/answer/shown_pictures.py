@@ -4,7 +4,7 @@ from typing import Any
 
 from pg_graphrag.server import Database
 
-# Of one answer: pictures, and their bytes.
+# Limits of one answer: pictures, and their bytes.
 MAX_PICTURES, MAX_BYTES = 4, 5 << 20
 
 _SIZES = """
@@ -20,9 +20,10 @@ SELECT p.id, p.media_type, pg_catalog.replace(pg_catalog.encode(p.content, 'base
 
 
 def shown_pictures(db: Database, context: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return [{picture, number, media_type, base64}] of the context's chunks, best first: `number` is what they are cited by.
+    """Return [{picture, number, media_type, base64}] of the context's chunks, best first: `number` is the reference that
+    cites them.
 
-    The first few, of so many bytes together. Their chunks are those that the caller may see.
+    Only the first few, within a limit of bytes. The caller may see their chunks.
     """
     numbers: dict[int, int] = {}
     for chunk in context.get("chunks", ()):

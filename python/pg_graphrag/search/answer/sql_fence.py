@@ -66,20 +66,20 @@ class FencedStatement:
 
 
 def fenced(statement: str, relations: Iterable[tuple[str, str]]) -> FencedStatement:
-    """Return a statement as it may be run.
+    """Return a statement in a form that may be run.
 
-    `relations` (iterable of (str, str)): schema and name of the relations that it may read. A name without schema stands for
-      the only one called so.
+    `relations` (iterable of (str, str)): schema and name of the relations that it may read. A name without schema means the
+    only one with that name.
 
-    Raises Refused when it is no single SELECT, or has a part that is not let through.
-    Raises GraphRAGError: 0A000 where pglast is not installed.
+    Raises Refused if it is no single SELECT, or has a part that is not allowed.
+    Raises GraphRAGError: 0A000 if pglast is not installed.
     """
     if len(statement) > MAX_CHARACTERS:
         raise Refused(f"it is longer than {MAX_CHARACTERS} characters")
     allowed = frozenset(relations)
     fence = _Fence(allowed)
     text = _printed(fence.checked(_parsed(statement)))
-    # What is run is checked as it will be read: the printer is not trusted.
+    # The printed statement is checked once more: the printer is not trusted.
     again = _Fence(allowed, are_qualified=True)
     again.checked(_parsed(text))
     return FencedStatement(text, frozenset(again.relations))
@@ -262,7 +262,7 @@ def _kind(node: Any) -> str:
 
 
 def _nodes(value: Any) -> Iterator[Any]:
-    """Yield a node and all in it. Of a cast the type is checked by its names, not walked into but for its modifiers."""
+    """Yield a node and all nodes in it. The type of a cast is checked by its names; only its modifiers are walked into."""
     if isinstance(value, tuple | list):
         for item in value:
             yield from _nodes(item)

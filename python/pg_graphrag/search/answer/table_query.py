@@ -19,7 +19,7 @@ from pg_graphrag.server.access.entry import as_owner
 from pg_graphrag.text.letters import one_line
 from pg_graphrag.text.marks import neutral, neutral_line
 
-# How often a model may write a statement, and what one may take and return.
+# How often a model may write a statement, and limits of one.
 ATTEMPTS = 2
 SECONDS, LEAST_SECONDS = 5.0, 0.5
 MAX_ROWS = 50
@@ -32,7 +32,7 @@ MAX_RELATIONS, MAX_COLUMNS, MAX_COMMENT = 60, 100, 300
 # Views of the graph, which show the caller what he may see of it.
 _VIEWS = ("graph_nodes", "graph_edges")
 _ATTACHED = "SELECT x.relation::text AS relation FROM graphrag._attachments x WHERE x.corpus = $1"
-# Run as the caller: what he may read of them, and nothing of owners who could have something run with his rights.
+# Run as the caller: what he may read, without relations of owners who could run something with his rights.
 _READABLE = """
 SELECT n.nspname AS schema_name, c.relname AS name, pg_catalog.format('%I.%I', n.nspname, c.relname) AS written_name,
        pg_catalog.obj_description(c.oid, 'pg_class') AS comment,
@@ -121,7 +121,7 @@ def tables_of(db: Database, caller: Caller) -> Tables:
 
 
 def _relation_line(relation: Row) -> str:
-    """Return a relation as a model is told of it: its name and comment, then a line for each column; names as SQL has them."""
+    """Return a relation's description for a model: its name and comment, then a line for each column; names as in SQL."""
     lines = [f"{relation['written_name']}{_comment(relation['comment'])}"]
     columns = json.loads(relation["columns"])
     lines += [f"  {name} {type_}{_comment(comment)}" for name, type_, comment in columns[:MAX_COLUMNS]]
@@ -139,11 +139,11 @@ def arguments_of(query: Query, tables: Tables, former: TableRows | None = None) 
 
 
 def table_rows(query: Query, tables: Tables) -> tuple[TableRows | None, list[dict[str, Any]]]:
-    """Have a model write a statement for a question, and run it. It must run with the caller's rights.
+    """Make a model write a statement for a question, and run it. It must run with the caller's rights.
 
-    Returns (what it returned, or the last error, None where no statement helps; the usage of each request)
+    Returns (its rows, or the last error, None if no statement helps; the usage of each request)
 
-    Raises GraphRAGError: the fault of the model, but for a reply without a statement.
+    Raises GraphRAGError: the fault of the model, except for a reply without a statement.
     """
     usages: list[dict[str, Any]] = []
     outcome: TableRows | None = None
@@ -241,7 +241,7 @@ def _plain(value: Any) -> Any:
 
 
 def add_rows(context: dict[str, Any], outcome: TableRows) -> None:
-    """Put rows into a context, with a reference of their own, by which an answer cites the statement."""
+    """Put rows into a context, with a reference of their own by which an answer cites the statement."""
     if outcome.error is not None:
         context["sql"] = {"statement": outcome.statement, "error": outcome.error}
         return

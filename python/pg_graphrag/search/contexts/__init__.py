@@ -1,1 +1,1 @@
-"""What of the ranked chunks is returned, and what a language model is given."""
+"""Which ranked chunks are returned, and the context that a language model gets."""

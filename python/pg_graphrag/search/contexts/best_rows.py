@@ -1,8 +1,8 @@
-"""The best rows of a query in a mode, of existing documents, in the order that the request asks for.
+"""The best rows of a query in a mode: existing documents, in the order that the request asks for.
 
-Of near-duplicate documents the first ranks hold one. They are judged by the texts of the rows of one answer alone: nothing that
-the caller may not see has a part in it. Source: the Jaccard index of shingles (Broder 1997), at the threshold of Lee et al.
-(arXiv 2107.06499).
+The first ranks hold one of several near-duplicate documents. Only the texts of the rows of one answer are compared, so
+nothing that the caller may not see has an effect. Source: the Jaccard index of shingles (Broder 1997), at the threshold
+of Lee et al. (arXiv 2107.06499).
 """
 
 from collections.abc import Callable
@@ -31,10 +31,10 @@ STEP = 4
 DIGITS = 9
 # Ranks that no two near-duplicates share, and the rows that are looked at to fill them.
 FIRST, LOOK = 10, 100
-# Chunks of two documents are near-duplicates where they share so many of their shingles (Jaccard index).
+# Chunks of two documents are near-duplicates if they share at least this part of their shingles (Jaccard index).
 LEAST_SHARED = 0.8
-# A shingle is a run of so many bytes of UTF-8, some two words of Latin or of Chinese letters: rows of one form that say
-# different things share few of them.
+# A shingle is a run of so many bytes of UTF-8, some two words of Latin or of Chinese letters: rows of one form with
+# different contents share few of them.
 SHINGLE = 10
 # Before shingles are made, some of one text are looked for in the other, evenly spread; half of them must be there.
 _PROBES = 8
@@ -67,7 +67,7 @@ def check_top_k(top_k: int | None) -> int:
 
 
 class Stage(NamedTuple):
-    """What orders rows anew: (query, top_k) to how many to retrieve, (query, rows) to rows with new scores and notes."""
+    """A step that reorders rows: (query, top_k) to how many to retrieve, (query, rows) to rows with new scores and notes."""
 
     rows_needed: Callable[[Query, int], int]
     ordered: Callable[[Query, list[FoundChunk]], list[FoundChunk]]
@@ -137,12 +137,12 @@ def _retrieved(query: Query, retrieve: Callable[[int], Fused], limit: int) -> tu
     earlier = np.empty(0, np.int64)
     depth = DEPTH
     while True:
-        # What a mode does besides its retrievers is to fuse them.
+        # A mode's own work besides its retrievers is to fuse them.
         with query.step("fuse"):
             fusion = retrieve(depth)
         rows += _rows(query, fusion, earlier, limit - len(rows), rows[-1].score if rows else np.inf)
         earlier = union(earlier, fusion.ids)
-        # Where there are fewer than it looked for, there are no more.
+        # If it found fewer than it looked for, there are no more.
         if len(rows) >= limit or len(fusion.ids) < depth:
             return rows, len(earlier)
         depth *= STEP
@@ -150,7 +150,7 @@ def _retrieved(query: Query, retrieve: Callable[[int], Fused], limit: int) -> tu
 
 @timed("texts")
 def _rows(query: Query, fusion: Fused, earlier: Ids, top_k: int, most: float) -> list[FoundChunk]:
-    """Return the best rows besides the `earlier` chunks (ascending), with scores of at most `most`."""
+    """Return the best rows outside of the `earlier` chunks (ascending), with scores of at most `most`."""
     value = np.round(fusion.scores, DIGITS)
     order = np.argsort(-value, kind="stable")
     order = order[~within(fusion.ids[order], earlier)]
@@ -212,7 +212,8 @@ _TWINS_BEHIND = Stage(lambda _, top_k: max(top_k, FIRST), apart)
 def _first(query: Query, rows: list[FoundChunk]) -> tuple[list[int], dict[int, int]]:
     """Return (places of the rows for the first ranks, {place of a near-duplicate before the last of them: its twin's}).
 
-    Rows of equal chunks are compared once for a query: what decides how many are retrieved is mostly what is shown.
+    Rows of equal chunks are compared once in a query: mostly, the rows that decide how many are retrieved are the rows
+    shown.
     """
     key = "first ranks", tuple(row.chunk_id for row in rows[:LOOK])
     if key not in query.memo:
@@ -238,7 +239,7 @@ def _compared(rows: list[FoundChunk]) -> tuple[list[int], dict[int, int]]:
 
 
 class _Text:
-    """The text of a row, to be compared with others."""
+    """The text of a row, for comparison with others."""
 
     def __init__(self, document: int, content: str) -> None:
         self._document, self._content = document, without_invisible(content)
@@ -256,7 +257,7 @@ class _Text:
         return shared >= LEAST_SHARED * (len(self.shingles) + len(other.shingles) - shared)
 
     def _is_likely_in(self, other: "_Text") -> bool:
-        """Whether half of some shingles of this text are in the other; not where one of them is shorter than a shingle."""
+        """Whether half of some shingles of this text are in the other; False if one text is shorter than a shingle."""
         text, other_text = self.bytes, other.bytes
         size = min(len(text), len(other_text)) - SHINGLE
         if size <= 0:
@@ -271,7 +272,7 @@ class _Text:
 
     @cached_property
     def bytes(self) -> bytes:
-        """The text as it is seen, without differences of case and white space."""
+        """The visible text, without differences of case and white space."""
         return " ".join(self._content.casefold().split()).encode()
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Where a citation leads: section, pages and picture of the paragraph that is cited."""
+"""Where a citation leads: section, pages and picture of the cited paragraph."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from pg_graphrag.search.contexts.citations import pieces
 from pg_graphrag.server import Database, Row
 from pg_graphrag.text.outline import PAGE_END, PATH_JOINT, Outline, pages_text
 
-# Paragraphs, and the parts of those that go over a page.
+# Paragraphs, and the parts of those that span pages.
 _PARAGRAPH = re.compile(r"[^\s\f](?:[^\n\f]++|\n(?![ \t]*\n))*")
 _CHUNKS = "SELECT c.id, c.section, c.page, c.picture_id, c.content FROM graphrag.chunks c WHERE c.id = ANY ($1)"
 _PAGE_PICTURES = """
@@ -22,9 +22,9 @@ SELECT u.document_id, u.page, pg_catalog.min(p.id) AS id
 def with_places(
     db: Database, citations: Sequence[dict[str, Any]], cited_sentences: Sequence[tuple[int, str]]
 ) -> list[dict[str, Any]]:
-    """Return citations with `section` and `pages` of the paragraph that says most of a sentence that cites it, or null.
+    """Return citations with `section` and `pages` of the paragraph that shares most with a citing sentence, or null.
 
-    Of the words of a picture they have `picture`, its number; so has what stands on a page that a picture shows whole.
+    A citation of a picture's text has `picture`, its number; so has text on a page that a picture shows whole.
     """
     ids = [citation["chunk_id"] for citation in citations if citation["chunk_id"] is not None]
     chunks = {row["id"]: row for row in db.query(_CHUNKS, ["int8[]"], [ids])} if ids else {}

@@ -1,6 +1,6 @@
-"""Citations in an answer, piece by piece as it comes: valid ones become [n], the others are removed; and what they cite.
+"""Citations in an answer, while it is written: valid ones become [n], others are removed; and what each one cites.
 
-`text.marks` says in what forms models cite in square brackets; in round ones (1) and (Document 1) count.
+`text.marks` lists the forms in square brackets that models write. In round brackets, (1) and (Document 1) count.
 """
 
 import re
@@ -21,9 +21,9 @@ from pg_graphrag.text.marks import (
 )
 
 _INNER = rf"([^{re.escape(OPEN + CLOSE)}\n]{{1,{MAX_MARK}}})"
-# What stands in square brackets within cites by itself.
+# Square brackets within cite by themselves.
 _ROUND = re.compile(rf"[(（]{_INNER.replace('[^', '[^()（）')}[)）]")
-# A backslash before a bracket: Markdown, or LaTeX that is none.
+# A backslash before a bracket: Markdown, or a false LaTeX formula.
 _MARK = re.compile(rf"\\{{0,2}}(?:\[\[{_INNER}\]\]|[{re.escape(OPEN)}]{_INNER}[{re.escape(CLOSE)}])")
 _ROUND_NUMBERS = re.compile(r"\s*\d{1,9}(?:\s*[,;、，；–-]\s*\d{1,9})*\s*\Z")
 _IN_ROUND = re.compile(r"[(（]\s*\d{1,3}\s*[)）]")
@@ -43,7 +43,7 @@ _TAG_BEGUN = re.compile(r"<[a-z]{0,8}(?:>[\s\d\[\],;–-]*(?:<(?:/[a-z]{0,8})?)?
 _ABOVE = re.compile("{0}(?:[,;]? ?{0}){{0,20}}".format(f"[{_SUPERSCRIPTS}][⁰{_SUPERSCRIPTS}]{{0,2}}"))
 _ABOVE_BEGUN = re.compile(r"[,;]? ?\Z")
 _ABOVE_DIGITS = str.maketrans("⁰" + _SUPERSCRIPTS, "0123456789")
-# Numbers above the line are powers behind numbers but years, units and functions, or what is as short; and before + or a letter.
+# Superscript numbers are powers, except behind years, units and functions, or other short words; and before + or a letter.
 _BEFORE_ABOVE = re.compile(
     r"(?:[.!?。！？…%]|(?P<word>[^\W\d_]{3,}|(?<!\d)(?:1[5-9]|20)\d\d))[,;:\"'”’»)*_]{0,4}(?:\[\d{1,3}\]){0,10}\Z"
 )
@@ -52,7 +52,7 @@ _RAISED = re.compile(
     r"|sin|cos|tan|log|dim|chi|alpha|beta|gamma|lambda|sigma|theta|omega"
 )
 _AFTER_POWER = re.compile("[A-Za-z+−]")
-# What of these forms a context may have itself.
+# Forms of these that a context may contain itself.
 _OWN_FORMS = {
     "sup": re.compile(r"<sup>\s*\d", re.IGNORECASE),
     "sign": re.compile(rf"[.!?。！？…][\"'”’»)]?[{_SUPERSCRIPTS}]"),
@@ -69,7 +69,7 @@ _FENCE = re.compile(r"`+|~+")
 _FENCE_BEFORE = re.compile(r"(?:\A|\n)[ \t>]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?\Z")
 _ITEM = re.compile(r"[ >]*(?:[-*+•]|\d{1,9}[.)])\s")
 _PLAIN = re.compile(rf"[^\s`~\\<{_SUPERSCRIPTS}{re.escape(OPEN)}(（{TEXT_OPEN}{TEXT_CLOSE}]+")
-# A name of code, with what it is called with or subscripted by; and what of code follows a subscript.
+# A name in code with its call or subscript; and code that follows a subscript.
 _NAME = re.compile(
     r"[A-Za-z_$@][\w$]*(?:(?:\.|->|::)[A-Za-z_][\w$]*)*(?:\[[^\[\]\n]{0,40}\]|\([^()\n]{0,40}\))*\Z", re.ASCII
 )
@@ -82,7 +82,7 @@ _SPACE = re.compile(r"\s+")
 # Characters before a citation that it can refer to.
 MAX_BEFORE = 2000
 MAX_RANGE = 100
-# 【1】 begins a heading where a line begins with it, unless the sentence goes on about what is cited.
+# 【1】 at the beginning of a line begins a heading, unless the sentence goes on about the cited text.
 _LINE_START = re.compile(r"(?:\A|\n)[\s#>*_+•・●■◆○□◎※-]*(?:\d{1,3}[.)）、．]\s*)?[*_]*\Z")
 _CITING = re.compile(
     r"\s*(?:によ[るれりっ]|では|に(?:は|も)?[示記書述あお基従]|が[示述記書]|[はも]、|の(?:記述|資料|文書|文献)|[、。，]"
@@ -261,7 +261,7 @@ class Citations:
         return self._citation(ranges, blanks), match.end()
 
     def _citation(self, ranges: list[tuple[int, int]], blanks: str) -> str:
-        """Note what is cited behind `blanks`; return it as the answer has it."""
+        """Record the citation behind `blanks`; return it in the answer's form."""
         valid, invalid = self._valid_numbers(ranges)
         self.invalid += invalid
         sentence = re.split(r"[.!?。！？\n]\s*", self._recent_output.rstrip(" .!?。！？"))[-1]
@@ -269,7 +269,7 @@ class Citations:
         return blanks + "".join(f"[{number}]" for number in valid) if valid else ""
 
     def _above(self, text: str, position: int, blanks: str, last: bool) -> tuple[str, int] | None:
-        """Read what may be numbers in a tag or above the line: a citation, but for powers and what the context has, too."""
+        """Read possible numbers in a tag or in superscript: a citation, unless it is a power or the context has it too."""
         is_tag = text[position] == "<"
         match = (_TAGGED if is_tag else _ABOVE).match(text, position, position + MAX_MARK)
         if not last and (
@@ -289,7 +289,7 @@ class Citations:
             # There is no first power.
             is_power = is_joined or (is_tag and match[2] != "1" and _RAISED.fullmatch(word))
             cites = before is not None and not is_power and not self._square and not self._valid_numbers(mark[0])[1]
-            # ² right behind a word is none of ours.
+            # ² directly behind a word is no citation.
             cites = cites and (is_tag or not word) and not self._has(tag or "sign")
         else:
             cites = not self._has("tag")
@@ -420,10 +420,11 @@ def _inner(mark: re.Match[str]) -> str:
 
 
 def cited_documents(cited_sentences: list[tuple[int, str]], context: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return [{number, document_id, source_key, title, chunk_id}] of the numbers cited, ascending; of rows {table, key} too.
+    """Return [{number, document_id, source_key, title, chunk_id}] of the cited numbers, ascending; for rows {table, key}
+    too.
 
-    A number stands for a document; `chunk_id` is the chunk of it in the context, or that of a claim or row there, that shares
-    most with the sentences that cite it (ties: the better ranked). What is of no document (rows of a statement) has none.
+    A number stands for a document; `chunk_id` is its chunk in the context, or that of a claim or row there, that shares
+    most with the citing sentences (ties: the better ranked). Rows of a statement have no document.
     """
     sentences: dict[int, str] = {}
     for number, sentence in cited_sentences:

@@ -1,4 +1,4 @@
-"""Claims (GraphRAG's covariates, arXiv 2404.16130) of entities and of chunks, as a language model is given them."""
+"""Claims (GraphRAG's covariates, arXiv 2404.16130) of entities and of chunks, for the context."""
 
 from collections.abc import Sequence
 from typing import Any

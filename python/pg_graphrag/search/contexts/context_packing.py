@@ -1,6 +1,6 @@
-"""What a language model is given, within token budgets, with numbered references.
+"""Packs the context for a language model into token budgets, with numbered references.
 
-Source: LightRAG (arXiv 2410.05779); budgets cut whole entries. Beyond it, what they leave is filled with excerpts.
+Source: LightRAG (arXiv 2410.05779); budgets cut whole entries. Unlike there, excerpts fill the rest of a budget.
 """
 
 import re
@@ -27,8 +27,8 @@ from pg_graphrag.text.marks import neutral, neutral_line
 from pg_graphrag.text.tokenizers import Tokenizer, tokenizer
 
 MAX_REPORTS = 100
-# From so many tokens on entities and relationships have all of their part. Of a smaller context they have the less of it the
-# smaller it is, and what the texts leave: `python -m bench extracts --contexts`.
+# From so many tokens on, entities and relationships get their whole part. In a smaller context they get less of it, and
+# what the texts leave: `python -m bench extracts --contexts`.
 WHOLE_GRAPH = 4000
 _CHUNK = ("chunk_id", "document_id", "content", "excerpt", "score", "explain")
 # What a document is called.
@@ -60,7 +60,7 @@ class TableStatements:
     columns: frozenset[str] = frozenset()
 
     def rest(self, description: str) -> str:
-        """Return what a description says besides."""
+        """Return the rest of a description."""
         text = " ".join(description.split())
         for statement in self._statements:
             text = text.replace(statement, " ")
@@ -68,7 +68,7 @@ class TableStatements:
         return "" if text in self._lines else self.named(text)
 
     def text(self, chunk: int, content: str) -> str:
-        """Return what the text of a chunk says besides."""
+        """Return the rest of a chunk's text."""
         head = self.heads.get(chunk)
         return content if head is None else content.removeprefix(head).lstrip()
 
@@ -136,10 +136,10 @@ def assemble(query: Query, mode: Mode, max_tokens: int | None, numbers: dict[int
     retrieved = rows
     budgets = (parts_of.budgets or proportional)(query.options, total)
     if "instead" in query.notes:
-        # Chunks stand in for what the mode would read: they have what a quarter of its reports leaves.
+        # Chunks stand in for the mode's own material: they get what a quarter of its reports leaves.
         budgets = replace(budgets, text=None, reports=budgets.reports // 4)
     elif parts_of.texts:
-        # They have what reports leave, and a quarter of theirs at most.
+        # They get what reports leave, and a quarter of theirs at most.
         rows = parts_of.texts(rows)
         for_rows = min(budgets.reports // 4, sum(row.token_count for row in rows))
         budgets = replace(budgets, text=None, reports=budgets.reports - for_rows)
@@ -281,7 +281,7 @@ def budget(query: Query, max_tokens: int | None) -> int:
 
 
 def too_small(query: Query, total: int, least: int | None) -> dict[str, Any]:
-    """Warn that nothing of what was found fits into so many tokens; return that for `explain`, with the fewest that would do."""
+    """Warn that nothing fits into so many tokens; return that for `explain`, with the least number that is enough."""
     reason = f"nothing of what was found fits into {total} tokens"
     at_least = "more" if least is None else f"at least {least}"
     query.warn_once("small budget", reason, f"Give max_tokens (option max_total_tokens) {at_least}.")
@@ -309,7 +309,7 @@ def _relationship(row: Row, score: float) -> dict[str, Any]:
 
 
 def _entity_line(row: Row, tabled: TableStatements) -> str:
-    """Return an entity as a line, "" where tables say all of it."""
+    """Return an entity as a line, "" if tables say all of it."""
     rest = tabled.rest(row["description"])
     if not rest and row["description"]:
         return ""
@@ -321,11 +321,11 @@ def _entity_line(row: Row, tabled: TableStatements) -> str:
 
 
 def _relationship_line(row: Row, tabled: TableStatements, descriptions: set[str]) -> str:
-    """Return a relationship as a line, "" where tables say all of it; `descriptions`, to which it adds, are not repeated."""
+    """Return a relationship as a line, "" if tables say all of it; it is added to `descriptions`, which are not repeated."""
     rest = tabled.rest(row["description"])
     if not rest and row["description"]:
         return ""
-    # Of a row's relationship the description has it, with the end to which it leads.
+    # For a row's relationship, the description has it already, with its other end.
     ends = row["source"], row["target"]
     keywords = [word for word in row["keywords"] or () if not any(f"{word}: {end}" in rest for end in ends)]
     kinds = f" [{', '.join(keywords)}]" if keywords else ""
@@ -363,7 +363,7 @@ def _whole(rows: list[FoundChunk], budget: int) -> list[FoundChunk]:
 
 
 def _overhead(ranks: Tokenizer, cited: set[int], places: Mapping[int, dict[str, str]]) -> Callable[[FoundChunk], int]:
-    """Return the tokens that a chunk takes besides its text, as function of its row; `cited`: documents that have a reference."""
+    """Return a function of a chunk's row: its tokens besides its text; `cited`: documents that have a reference."""
 
     def overhead(row: FoundChunk) -> int:
         mark = ranks.count_known("[100] \n\n")

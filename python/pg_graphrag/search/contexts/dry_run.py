@@ -1,7 +1,8 @@
-"""A dry run of graphrag.ask: its own code runs, and the requests it would send are counted.
+"""A dry run of graphrag.ask: runs its own code, and counts the requests instead of sending them.
 
-Calls are an upper bound, as if nothing were cached and nothing failed. So are the tokens of the prompts, at four bytes each as
-in the accounts: known texts (reports, chunks, prompts) are counted, and texts by models count at their greatest length.
+The number of calls is an upper bound, as if nothing were cached and nothing failed. So are the tokens of the prompts,
+counted as four bytes each as in the accounts: known texts (reports, chunks, prompts) are measured, texts by models are
+taken at their maximum length.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.asking import replies, tasks
 from pg_graphrag.llm.asking.models import Models, Outcome
 from pg_graphrag.llm.endpoints.ledger import cost
-from pg_graphrag.llm.endpoints.providers import load
+from pg_graphrag.llm.endpoints.providers import load_provider
 from pg_graphrag.llm.endpoints.requests import BYTES_PER_TOKEN, ChatRequest, estimated_tokens
 from pg_graphrag.search.contexts.points import least_batch
 from pg_graphrag.search.query.query import Query
@@ -63,7 +64,7 @@ class DryRun(Models):
     """Models that only count requests: `parts` by task, and their `price`."""
 
     sends: ClassVar[bool] = False
-    # A heading, its citation and what stands around them, in bytes.
+    # A heading, its citation and the text around them, in bytes.
     HEADING: ClassVar[int] = 600
 
     def __init__(self, query: Query, total: int) -> None:
@@ -94,7 +95,7 @@ class DryRun(Models):
         return [Outcome(_REPLIES[task]) for _ in arguments], {}
 
     def embed(self, texts: list[str], without: dict[str, GraphRAGError] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Refuse: what is near is not known without the vectors."""
+        """Refuse: nearness is unknown without the vectors."""
         raise _unknown("vectors")
 
     def rerank(self, query: str, texts: list[str]) -> tuple[list[float], dict[str, Any]]:
@@ -113,10 +114,10 @@ class DryRun(Models):
         part.tokens_in += tokens_in
         part.tokens_out += tokens_out
         part.exact &= exact
-        self.price += cost(load(self.db, *self._provider(task)), tokens_in, tokens_out)
+        self.price += cost(load_provider(self.db, *self._provider(task)), tokens_in, tokens_out)
 
     def embeds(self, texts: int) -> None:
-        """Count the embeddings of a search for so many texts, where an endpoint makes them."""
+        """Count the embeddings of a search for so many texts, if an endpoint makes them."""
         if not self.corpus.options.embedding.local and self.corpus.space is not None:
             tokens = 2 * self.quarter(len(self.question.encode())) + _EMBEDDED_TOKENS
             self.add("embedding", _EMBEDS * texts, _EMBEDS * texts * tokens)

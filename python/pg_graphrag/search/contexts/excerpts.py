@@ -1,4 +1,4 @@
-"""Excerpts of chunks that have no room in a context: sentences that answer the query, and the windows that say most of it."""
+"""Excerpts of chunks that do not fit a context: sentences that answer the query, and the most relevant windows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,10 +24,10 @@ def excerpts(
     tokens_of: Callable[[str], int],
     overhead_of: Callable[[FoundChunk], int],
 ) -> list[FoundChunk]:
-    """Return those of `rows` of which sentences or windows fit into `room` tokens, each with these alone.
+    """Return those of `rows` whose sentences or windows fit into `room` tokens, each with these alone.
 
-    First come the sentences that are `answering`, then windows; where none of these fits, their sentences. A window counts by its
-    nearness to the query for each token that it takes, alone. Of equal ones the better ranked chunk's is the first.
+    First the sentences that are `answering`, then windows; if none of these fits, their sentences. A window counts by its
+    nearness to the query for each token that it takes. Ties go to the better ranked chunk.
 
     `overhead_of`: tokens that a chunk takes besides its text.
     """
@@ -74,7 +74,9 @@ def whole_beside(
     tokens_of: Callable[[str], int],
     overhead_of: Callable[[FoundChunk], int],
 ) -> list[FoundChunk]:
-    """Return as many of the first rows, which are `fitting` into `room` tokens, as leave room for what is answering in others."""
+    """Return as many of the first rows, which are `fitting` into `room` tokens, as leave room for the answering sentences
+    of others.
+    """
     gap = _gap(tokens_of)
     costs: dict[int, int] = {}
     for each in answering:

@@ -1,4 +1,4 @@
-"""graphrag.search_entities, search_relationships and search_reports: the graph's own rows, by relevance."""
+"""graphrag.search_entities, search_relationships and search_reports: rows of the graph by relevance."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Points that models note of many texts, read in batches side by side, as the context of one answer."""
+"""Points that models note in batches of texts, read side by side, as the context of one answer."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -108,9 +108,9 @@ def tokens_read(query: Query, task: str, most: int = BATCH_TOKENS, share: float 
 
 
 def least_batch(query: Query) -> int:
-    """Return the tokens that a batch has at least: what is read in half of the time that is left.
+    """Return the minimum tokens of a batch: what is read in half of the remaining time.
 
-    Asked for before models take of that, it bounds the batches, however late they are made.
+    Call it before models take part of that time; it then bounds the batches, however late they are made.
     """
     return tokens_read(query, "map", share=0.5, question=query.text, reports="")
 
@@ -199,14 +199,14 @@ def _citations(numbers: Iterable[int]) -> "Citations":
 
 
 def citing_only(statement: str, numbers: Collection[int]) -> str:
-    """Return a statement without citations of what its model did not see; "" for one that cites nothing of what it saw."""
+    """Return a statement without citations of texts that its model did not see; "" if no other citation remains."""
     citations = _citations(numbers)
     text = citations.feed(statement) + citations.finish()
     return text if citations.cited_sentences or not numbers else ""
 
 
 def uncited() -> ModelFault:
-    """Return the fault of models all of whose statements cite nothing of what they saw."""
+    """Return the fault of models whose statements all cite nothing that they saw."""
     return ModelFault("what the models noted cites none of the documents", reason=NO_CITATION)
 
 

@@ -1,4 +1,4 @@
-"""Relevance tests by a model: whether a passage helps to answer a question, several passages in one request."""
+"""Relevance tests by a model: whether a passage helps to answer a question, with several passages in one request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What models read of a whole corpus: reports on communities, and texts outside all of them."""
+"""What models read for questions about a whole corpus: reports on communities, and texts outside of all communities."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ def reports_of(query: Query, communities: Iterable[int]) -> list[CommunityReport
 
 
 def passages_of(query: Query, reports: list[CommunityReport]) -> tuple[list[Passage], Sources]:
-    """Return (reports, shuffled; what they rest on)."""
+    """Return (reports, shuffled; the texts that they rest on)."""
     sources = Sources()
     sources.add(query, (chunk for report in reports for chunk in report.chunk_ids))
     return [report_passage(report, sources) for report in shuffled(reports)], sources

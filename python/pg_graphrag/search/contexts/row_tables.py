@@ -1,6 +1,7 @@
-"""Rows of attached tables in a context: as small tables, of what the caller may see.
+"""Rows of attached tables in a context, as small tables with what the caller may see.
 
-`Query.visible` has the rows that the caller may SELECT: row-level security of documents asked as him (server/access/caller.py).
+`Query.visible` holds the rows that the caller may SELECT: row-level security of documents, evaluated as the caller
+(server/access/caller.py).
 """
 
 from collections import Counter
@@ -27,8 +28,8 @@ MAX_ENTITIES = 40
 MAX_VALUE = 200
 # What parts the cells of a table, and what looks like it.
 _BARS = dict.fromkeys(map(ord, "|｜¦│┃∣❘ǀ"), "/")
-# Rows that a session caches by document and by source key, and entities of which it caches whose they are; about what a row
-# takes besides its values, and what else an item.
+# Rows that a session caches by document and by source key, and entities whose rows it caches; and about how many bytes
+# a row takes besides its values, and any other item.
 MAX_CACHED, MAX_CACHED_ENTITIES = 1000, 20_000
 _ROW_BYTES, _ITEM_BYTES = 2000, 200
 
@@ -54,7 +55,7 @@ SELECT d.id AS document_id, d.source_key, d.title, d.metadata, a.id AS attached_
   JOIN graphrag._attached_tables a ON a.id = d.attached_id AND a.kind <> 'documents'
  WHERE {{condition}} AND d.indexed_hash IS NOT NULL
 """
-# By what rows are read: the statement, the type of what is asked for, and the column that has it.
+# How rows are read: the statement, the type of the argument, and the column that holds it.
 _READS = {
     "documents": (
         _ROWS.format(condition="d.id = ANY ($1) AND d.corpus_id = $2 AND d.corpus = $3"),
@@ -71,7 +72,7 @@ _READS = {
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of an attached table: a row of `_ROWS`, what it says by column, and which of these name other rows."""
+    """A row of an attached table: a row of `_ROWS`, its values by column, and which columns name other rows."""
 
     row: Row
     values: dict[str, Any]
@@ -126,7 +127,7 @@ class TableRow:
 
     @cached_property
     def _target_of(self) -> dict[str, str]:
-        """Of columns that lead to another row, by name, its source key."""
+        """{column that refers to another row: that row's source key}."""
         return {name: self.values[name] for name in sorted(self.references) if isinstance(self.values[name], str)}
 
     def line(self, number: int, titles: dict[str, str]) -> str:
@@ -159,7 +160,7 @@ def key_of(row: Row) -> str:
 
 @dataclass(frozen=True)
 class RowsNear:
-    """Rows for a context, the best first, and {source key: what it is called} of those to which they lead."""
+    """Rows for a context, the best first, and {source key: name} of the rows that they refer to."""
 
     rows: list[TableRow]
     titles: dict[str, str]
@@ -198,7 +199,7 @@ def tables(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def lines(entries: list[dict[str, Any]]) -> list[str]:
-    """Return the lines of entries, that of the columns before the first of each table."""
+    """Return the lines of entries, with the columns before the first entry of each table."""
     parts: list[str] = []
     place = None
     for entry in entries:
@@ -224,13 +225,15 @@ def rows_near(query: Query, documents: Iterable[int], entities: Sequence[int]) -
         if target in by_key and by_key[target].row["document_id"] not in document_ids
     ]
     titles = {key: row.row["title"] for key, row in by_key.items() if row.row["title"]}
-    # One name of several rows needs the key besides.
+    # If several rows share a name, the key is added.
     count = Counter(row.row["title"] for row in rows)
     return RowsNear(rows, {key: title if count[title] == 1 else f"{title} ({key})" for key, title in titles.items()})
 
 
 def _rows_of(query: Query, items: list[Any], read: str) -> dict[Any, TableRow]:
-    """Return {document or source key: its row} of those that are rows and that the caller may see; `read`: of which."""
+    """Return {document or source key: its row} of those that are rows and that the caller may see; `read`: the keys to
+    read.
+    """
     cache_key: Hashable = "rows", query.corpus.id, read
     by_item: dict[Any, TableRow | None] = cached_of_rows(query, cache_key) or {}
     new = [item for item in items if item not in by_item]
@@ -264,7 +267,7 @@ def _documents_of(query: Query, entities: Sequence[int]) -> Iterator[int]:
             documents_of = documents_of | new_documents
             cached = documents_of if len(documents_of) <= MAX_CACHED_ENTITIES else new_documents
             cache_of_rows(query, cache_key, cached, _ITEM_BYTES * len(cached))
-        # A hub's row is found where another entity's chunk is the row's: that is of this query.
+        # A hub's row is found in another entity's chunk: that depends on this query.
         hubs = [entity for entity in entities if entity not in few]
         if hubs:
             documents_of = documents_of | _read_documents_of(query, chunks, hubs)

@@ -1,6 +1,8 @@
-"""Rows that a model chose: one request sees the first candidates with the graph's paths to them, and names those that help.
+"""Rows that a model chooses: one request shows the first candidates with the graph's paths to them, and returns those
+that help.
 
-After BridgeRAG and SAG, which read candidates of a multi-hop question together: a bridge is worth little by itself.
+As in BridgeRAG and SAG, candidates of a multi-hop question are read together, because a bridge is worth little by
+itself.
 """
 
 from typing import Any
@@ -9,7 +11,7 @@ from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers import passages
 
-# First rows that are shown; of each so many characters of its title, of what leads to it, and of its nearest window.
+# First rows that are shown; maximum characters of a row's title, of the paths to it, and of its nearest window.
 CANDIDATES = 40
 MAX_TITLE, MAX_PATH, MAX_TEXT = 100, 200, 700
 
@@ -22,10 +24,11 @@ def rows_needed(query: Query, top_k: int) -> int:
 
 @timed("select")
 def selected(query: Query, rows: list[FoundChunk]) -> list[FoundChunk]:
-    """Return the rows that a model names first, in its order, then the others in theirs; the score is 1 / rank.
+    """Return the rows that a model names first, in its order, then the others in theirs; the score is 1
+    rank.
 
-    `explain.select` says from which rank and score each comes, and whether the model named it. Where the model fails the rows
-    stay as they are, with a WARNING and a note.
+    `explain.select` has the former rank and score of each, and whether the model named it. If the model fails, the rows
+    stay unchanged, with a WARNING and a note.
     """
     if not rows:
         return rows

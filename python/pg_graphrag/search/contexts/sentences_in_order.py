@@ -1,7 +1,8 @@
-"""Sentences that answer a question in order, of the texts that were found.
+"""Sentences of the found texts that answer a question, in order.
 
-The first is nearest to the question. Each that follows answers what the question has besides, and is led to by those before:
-what they name, and the question does not, stands in its title or in itself. `python -m bench extracts` measures it.
+The first is nearest to the question. Each further one answers a remaining part of the question. Sentences before it
+lead to it: they name something that the question does not, and its title or its text contains that name. `python -m
+bench extracts` measures it.
 """
 
 import re
@@ -25,15 +26,16 @@ from pg_graphrag.text.words import capitals
 
 # Stands where text is left out.
 GAP = "…"
-# At most so many, each of at most so many characters, and none that scores less than this share of the first.
+# Maximum of sentences, of characters in each, and the least share of the first one's score.
 MAX_SENTENCES, MAX_CHARACTERS, NEAR_ENOUGH = 5, 400, 0.2
 # Chunks that are looked at, the best ranked.
 MAX_CHUNKS = 12
-# Half words: what is shorter is a heading or a label, and says nothing.
+# In half words: a shorter sentence is a heading or a label, and says nothing.
 MIN_SIZE = 8
-# What a place in the ranking costs, and to be of the text of one before. After the first sentence: the weight of the question's
-# words, of those of them that are still open, and what it is worth that a title, or a sentence, has a name from before, or that a
-# sentence has what the question asks for. In a conversation: that whom the question names first says it.
+# The cost of a lower place in the ranking, and of the same text as an earlier sentence. After the first sentence: the
+# weight of the question's words, of those still open, and the value of a title, or a sentence, with a name from before,
+# or of a sentence that has what the question asks for. In a conversation: of words by the person whom the question
+# names first.
 PLACE, SAME_TEXT, ALL_WORDS, OPEN_WORDS, TITLE_LED_TO, LED_TO, ASKED_FOR = 0.05, 0.2, 0.5, 0.5, 0.5, 0.2, 0.25
 SAYS = 0.2
 # Letters of a name that leads on.
@@ -47,12 +49,12 @@ _LINE_MARK = re.compile(r"\A(?:[-*+•>|#\s]|\d{1,3}[.)]\s)+")
 _BELOW_HEADS = re.compile(r"\|(?:\s*:?-+:?\s*\|)+")
 _FENCE = re.compile(r"^[ \t]*+(?:`{3,}+|~{3,}+)[^`\n]*+$", re.MULTILINE)
 _ASKS = re.compile(r"[?？؟]\W*\Z")
-# Who speaks, or what else a line of a conversation is: Time: 20:15.
+# A speaker's name, or another label of a line of a conversation: Time: 20:15.
 _LABEL = re.compile(r"([^\s:：][^:：\n]{0,40})(?::\s|：)")
 _LATIN = "0-9A-Za-z\u00c0-\u024f"
-# What stands before a name, and is none.
+# Words before a name that are no part of it.
 _FORMS_OF_ADDRESS = {"mr", "mrs", "ms", "miss", "dr", "prof", "sir", "herr", "frau"}
-# What English questions ask for, and what has it: a text, or a name of a type.
+# What English questions ask for, and what contains it: a text, or a name of a type.
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _ASKED_FOR: tuple[tuple[str, str | frozenset[str]], ...] = (
     (
@@ -90,7 +92,7 @@ class Sentence:
 
     @cached_property
     def whole(self) -> str:
-        """The sentence with what it is about, which it may call "it"."""
+        """The sentence with the name of its subject, which it may call "it"."""
         return f"{self.title} {self.asked} {self.text}"
 
     @cached_property
@@ -101,7 +103,7 @@ class Sentence:
 
 @timed("passages")
 def answering(query: Query, rows: Sequence[FoundChunk]) -> list[Sentence]:
-    """Return the sentences of chunks that answer the query, in order; the `number` of each is that of its row."""
+    """Return the sentences of chunks that answer the query, in order; the `number` of each is its row's."""
     rows = rows[:MAX_CHUNKS]
     by_chunk = passages.windows_of(query, [row.chunk_id for row in rows])
     candidates = [
@@ -133,12 +135,12 @@ def in_order(query: Query, candidates: list[Sentence], most: int) -> list[Senten
         if any(_say_the_same(candidates[best].text, other.text) for other in chosen):
             continue
         if not chosen:
-            # What is asked for comes after what leads to it.
+            # The thing asked for comes after the sentences that lead to it.
             base, least = base + asked_for, NEAR_ENOUGH * scores[best]
         chosen.append(candidates[best])
         words = words.without(candidates[best].whole)
         np.maximum(led_to, _led_to(candidates[best], query.text.casefold(), candidates), out=led_to)
-        # Of a text without a title, neighbours are what a sentence is about.
+        # In a text without a title, neighbouring sentences say what a sentence is about.
         same_text += [each.chunk == candidates[best].chunk and each.title != "" for each in candidates]
         scores = base + ALL_WORDS * shares + OPEN_WORDS * words.shares_of_query(wholes) + led_to - SAME_TEXT * same_text
     return chosen
@@ -147,7 +149,7 @@ def in_order(query: Query, candidates: list[Sentence], most: int) -> list[Senten
 def _says_whom_it_names(question: str, candidates: list[Sentence]) -> Flags:
     """Return which sentences are said by the speaker whom the question names first, (n,)."""
     names = {each.speaker for each in candidates} - {""}
-    # What was asked before stands first.
+    # Earlier questions come first.
     for line in reversed(question.splitlines()):
         # As it is written first: will is no Will.
         for fold in (str, str.casefold):
@@ -176,7 +178,7 @@ def _standing(name: str) -> re.Pattern[str]:
 def _have_what_is_asked_for(query: Query, candidates: list[Sentence]) -> Flags:
     """Return which sentences have a number, a date, or a person or place that the question does not name, as it asks, (n,)."""
     question = query.text.casefold()
-    # What was asked before stands first; what follows a question may ask nothing.
+    # Earlier questions come first; the text after a question may ask nothing.
     lines = reversed(question.splitlines())
     kind = next((kind for line in lines for asks, kind in _ASKED_FOR if re.search(asks, line)), None)
     if kind is None or not candidates:
@@ -198,7 +200,7 @@ def _have_what_is_asked_for(query: Query, candidates: list[Sentence]) -> Flags:
 
 
 def _led_to(sentence: Sentence, question: str, candidates: list[Sentence]) -> Scores:
-    """Return what it is worth for each candidate that it has a name that the sentence, or its title, brings in, (n,)."""
+    """Return for each candidate the value of having a name that the sentence, or its title, brings in, (n,)."""
     names = {concept.name.casefold() for concept in capitals.concepts(sentence.text)}
     # Where no capitals tell names, titles of other texts do.
     names |= {title for title in {each.title.casefold() for each in candidates} if title in sentence.folded}
@@ -218,7 +220,7 @@ def _led_to(sentence: Sentence, question: str, candidates: list[Sentence]) -> Sc
 
 
 def long_enough(candidates: Iterable[Sentence]) -> list[Sentence]:
-    """Return the sentences that are neither headings nor labels, or all where there are no others."""
+    """Return the sentences that are neither headings nor labels, or all if there are no others."""
     every = list(candidates)
     return [each for each in every if half_words(each.text, 0, len(each.text)) >= MIN_SIZE] or every
 
@@ -226,7 +228,7 @@ def long_enough(candidates: Iterable[Sentence]) -> list[Sentence]:
 def of_windows(
     query: Query, windows: Sequence[Row], shown: str, *, number: int, place: int, title: str, theme: str = ""
 ) -> Iterator[Sentence]:
-    """Yield the sentences of a chunk's windows, as far as they stand in what is `shown` of it."""
+    """Yield the sentences of a chunk's windows that are within the `shown` part."""
     name_of, before, speaker = speakers(shown), "", ""
     rows = _with_heads(shown)
     for text, start, end, nearness in _units(query, windows, shown, title, in_turns=bool(name_of)):
@@ -264,9 +266,9 @@ def _cells(row: str) -> list[str]:
 def _units(
     query: Query, windows: Sequence[Row], shown: str, title: str, *, in_turns: bool
 ) -> list[tuple[str, int, int, float]]:
-    """Return (text, start, end, nearness) of the sentences of windows that are `shown`, or of what one says at a time.
+    """Return (text, start, end, nearness) of the sentences of windows that are `shown`, or of a speaker's turns.
 
-    That may have several lines, and be of two windows; what is longer than is shown of a sentence is parted.
+    A turn may have several lines and be in two windows; if it is longer than the limit for a sentence, it is split.
     """
     units: list[tuple[str, int, int, float]] = []
     goes_on = False
@@ -277,7 +279,7 @@ def _units(
             nearness -= float(shared_words(query).shares_of_query([window["content"]])[0])
         for start, end in _parts(window["content"], window["language"], in_turns):
             text = window["content"][start:end].strip()
-            # Of a chunk that is given in excerpts, only these.
+            # For a chunk that is given in excerpts, only these.
             if text not in shown or text == GAP:
                 goes_on = False
             elif text:
@@ -292,7 +294,7 @@ def _units(
 
 
 def _parts(text: str, language: str, is_conversation: bool) -> Iterable[tuple[int, int]]:
-    """Return (start, end) of the sentences of a text; of a conversation of what is said at a time."""
+    """Return (start, end) of the sentences of a text; for a conversation, of the turns."""
     if not is_conversation:
         return sentences(text, language)
     lines = text.splitlines(keepends=True)

@@ -1,7 +1,7 @@
-"""Transforms of a query by a model before retrieval: they wrap a mode and are a mode themselves.
+"""Transforms of a query by a model before retrieval. Each wraps a mode and is a mode itself.
 
-Sources: HyDE (arXiv 2212.10496), RQ-RAG (arXiv 2404.00610), CRAG (arXiv 2401.15884). A model that fails costs a WARNING: the
-query is used as it is, and `explain` says so.
+Sources: HyDE (arXiv 2212.10496), RQ-RAG (arXiv 2404.00610), CRAG (arXiv 2401.15884). If a model fails, a WARNING is
+raised, the query is used as it is, and `explain` says so.
 """
 
 from typing import Any
@@ -19,9 +19,9 @@ _ROLES = {"hyde": "keywords", "decompose": "keywords", "rewrite": "keywords", "g
 
 
 def transformed(mode: Retriever, query: Query) -> Retriever:
-    """Return `mode` with the query's transform; a corrected query is searched by hybrid besides.
+    """Return `mode` with the query's transform; a corrected query is also searched by hybrid.
 
-    Raises GraphRAGError: 55000 where the corpus has no model for it: a transform is never left out in silence.
+    Raises GraphRAGError: 55000 if the corpus has no model for it: a transform is never left out silently.
     """
     tasks, transform = _TRANSFORMS[query.options.transform]
     for task in tasks:
@@ -89,7 +89,7 @@ def _corrective(mode: Retriever) -> Retriever:
     return retrieve
 
 
-# By name: what it asks models for, and what makes the retriever.
+# By name: the requests to models, and the function that makes the retriever.
 _TRANSFORMS = {
     "hyde": (("hyde",), _hyde),
     "decompose": (("decompose",), _decompose),

@@ -1,4 +1,4 @@
-"""graphrag.compare_corpora: the same questions on two corpora, for example with other options or another extractor."""
+"""graphrag.compare_corpora: the same questions on two corpora, which differ for example in options or extractor."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 from pg_graphrag.ground import bootstrap
 from pg_graphrag.ground.numeric import np
 from pg_graphrag.search.evaluation.evaluate import METRICS, Measured, depths_of, measure, options_of, systems_of
-from pg_graphrag.search.evaluation.questions import parse
+from pg_graphrag.search.evaluation.questions import parse_questions
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner
@@ -36,7 +36,7 @@ def compare(
     """Return the rows of graphrag.compare_corpora, for each mode, k and metric; columns as in the SQL."""
     settings = options_of(options, ("seed", "variants"))
     systems, depths = systems_of(modes, settings["variants"]), depths_of(k)
-    all_questions = parse(questions)
+    all_questions = parse_questions(questions)
     callers = [caller_of(db, name) for name in (corpus, other)]
 
     def run_all() -> list[tuple[Any, ...]]:

@@ -1,8 +1,8 @@
-"""graphrag.evaluate: modes of search against questions with known evidence.
+"""graphrag.evaluate: modes of search on questions with known evidence.
 
-Protocol: documents are judged, a ranking of chunks collapses to documents (best chunk wins); macro means over questions;
-questions without evidence are left out and counted. any_hit and all_hit look at the first k chunks: whether their documents
-include any, or all, of a question's evidence (Takami et al., Table 1).
+Protocol: documents are judged, so a ranking of chunks becomes one of documents (the best chunk of each counts). Means
+over questions are macro means. Questions without evidence are left out and counted. any_hit and all_hit look at the
+first k chunks: whether their documents include any, or all, of a question's evidence (Takami et al., Table 1).
 """
 
 import json
@@ -17,18 +17,18 @@ from pg_graphrag.ground.json_reading import read_options
 from pg_graphrag.ground.numeric import NDArray, np
 from pg_graphrag.llm.asking.models import Models
 from pg_graphrag.search.contexts.best_rows import MAX_TOP_K, best_rows
-from pg_graphrag.search.evaluation.questions import JudgedQuestion, check_evidence, parse
+from pg_graphrag.search.evaluation.questions import JudgedQuestion, check_evidence, parse_questions
 from pg_graphrag.search.evaluation.ranking_metrics import ndcg, recall, reciprocal_rank
 from pg_graphrag.search.modes import find as find_mode
 from pg_graphrag.search.query.mode import Mode
 from pg_graphrag.search.query.query import forget_vectors
 from pg_graphrag.search.query.understanding import understand
 from pg_graphrag.search.search import Call
-from pg_graphrag.search.search import parse as parse_options
+from pg_graphrag.search.search import parse_search_options as parse_options
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 
 METRICS = ("recall", "ndcg", "mrr", "any_hit", "all_hit")
 MAX_K = 1000
@@ -91,7 +91,7 @@ def evaluate(
     systems = systems_of(modes, settings["variants"])
     depths = depths_of(k)
     base = _baseline(baseline, systems)
-    all_questions = parse(questions)
+    all_questions = parse_questions(questions)
     caller = caller_of(db, corpus)
 
     def run_all() -> list[tuple[Any, ...]]:
@@ -153,7 +153,7 @@ def measure(
 
     Raises GraphRAGError: 22023 where none has evidence, or a document of the evidence is not there.
     """
-    corpus = find(db, caller.corpus)
+    corpus = find_corpus(db, caller.corpus)
     judged = [question for question in all_questions if question.evidence]
     if not judged:
         raise GraphRAGError(
@@ -241,7 +241,7 @@ def _differences(
 
 
 def options_of(options: str | None, names: Sequence[str]) -> dict[str, Any]:
-    """Return the options, of which `names` may be given, with defaults; 22023 for bad ones."""
+    """Return the options, whose allowed names are `names`, with defaults; 22023 for bad ones."""
     settings = read_options(options, '{"seed": 1}')
     for name, value in settings.items():
         if name not in names:
@@ -263,9 +263,9 @@ def options_of(options: str | None, names: Sequence[str]) -> dict[str, Any]:
 
 
 def systems_of(modes: Sequence[str | None] | None, variants: Mapping[str, Mapping[str, Any]]) -> list[System]:
-    """Return the systems to be measured: modes, and variants of modes with their options.
+    """Return the systems to measure: modes, and variants of modes with their options.
 
-    Raises GraphRAGError where there are none, or a mode or option is unknown.
+    Raises GraphRAGError if there are none, or a mode or option is unknown.
     """
     if not modes:
         raise GraphRAGError("there are no modes to compare", hint="For example ARRAY['bm25', 'hybrid'].")
@@ -286,7 +286,7 @@ def systems_of(modes: Sequence[str | None] | None, variants: Mapping[str, Mappin
 def depths_of(k: Sequence[int | None] | None) -> list[int]:
     """Return depths, ascending and each once.
 
-    Raises GraphRAGError where there are none, or one is not 1 to MAX_K.
+    Raises GraphRAGError if there are none, or one is not 1 to MAX_K.
     """
     if not k or any(depth is None or not 1 <= depth <= MAX_K for depth in k):
         raise GraphRAGError(

@@ -1,4 +1,4 @@
-"""Verdicts on answers, and the questions with known evidence that they grow into."""
+"""Verdicts on answers, and the questions with known evidence that are made of them."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from pg_graphrag.search.query.query import question as question_of
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner
-from pg_graphrag.server.corpus.corpora import find
+from pg_graphrag.server.corpus.corpora import find_corpus
 
 VERDICTS = ("good", "bad")
 # Characters that are kept of an answer.
@@ -18,7 +18,7 @@ MAX_ANSWER = 20_000
 MAX_AUTHOR, MAX_COMMENT, MAX_EVIDENCE = 200, 2_000, 100
 # So that no role fills the disk.
 VERDICTS_PER_MINUTE = 60
-# Read as the caller: who does not see a document does not learn whether there is one with this key.
+# Read as the caller: if he does not see a document, he does not learn whether its key exists.
 _VISIBLE_KEYS = "SELECT d.source_key FROM graphrag.documents d WHERE d.corpus = $1 AND d.source_key = ANY ($2)"
 _GIVE = """
 INSERT INTO graphrag.answer_feedback (corpus_id, role, author, question, verdict, evidence, answer, mode, comment)
@@ -27,7 +27,7 @@ ON CONFLICT (corpus_id, role, author, (pg_catalog.md5(question))) DO UPDATE
    SET at = pg_catalog.clock_timestamp(), verdict = EXCLUDED.verdict, evidence = EXCLUDED.evidence,
        answer = EXCLUDED.answer, mode = EXCLUDED.mode, comment = EXCLUDED.comment
 """
-# A role is one voice, whatever authors it names: what most of them say. Of as many the newest verdict counts.
+# A role is one voice, whatever authors it names: the verdict of most of them. In a tie the newest verdict counts.
 _GOLDEN = """
 WITH verdicts AS (
     SELECT f.id, f.question, f.role, f.verdict, f.at, f.evidence,
@@ -102,7 +102,7 @@ def give(
     values = [author or "", question.strip(), verdict, keys, None if answer is None else answer[:MAX_ANSWER]]
 
     def note() -> None:
-        corpus_id = find(db, caller.corpus).id
+        corpus_id = find_corpus(db, caller.corpus).id
         db.query("SELECT graphrag._refuse_moved($1)", ["int4"], [corpus_id])
         if not caller.is_owner and not Meter(db, corpus_id, f"{caller.role}\0feedback").admit(VERDICTS_PER_MINUTE):
             raise GraphRAGError(
@@ -118,7 +118,7 @@ def give(
 
 def golden_questions(db: Database, corpus: str | None) -> str:
     """Serve graphrag.golden_questions(): a JSON array of questions, the oldest first."""
-    rows = db.query(_GOLDEN, ["int4"], [find(db, corpus).id])
+    rows = db.query(_GOLDEN, ["int4"], [find_corpus(db, corpus).id])
     return json.dumps(
         [
             {

@@ -1,4 +1,4 @@
-"""Questions with known evidence, as graphrag.evaluate takes them."""
+"""Questions with known evidence, in the form that graphrag.evaluate takes."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.json_reading import read_json
 from pg_graphrag.search import modes
 from pg_graphrag.search.query.query import question as question_of
-from pg_graphrag.search.search import parse as parse_options
+from pg_graphrag.search.search import parse_search_options as parse_options
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller
 from pg_graphrag.server.corpus.corpora import Corpus
@@ -39,10 +39,10 @@ class JudgedQuestion:
     options: Mapping[str, Any]
 
 
-def parse(questions: str | None) -> list[JudgedQuestion]:
-    """Return the questions of a JSON array by id, so that their order in the array decides nothing.
+def parse_questions(questions: str | None) -> list[JudgedQuestion]:
+    """Return the questions of a JSON array by id, so that their order in the array does not matter.
 
-    Raises GraphRAGError: 22023 for what is no array of such objects, for an empty one, and for ids that occur twice.
+    Raises GraphRAGError: 22023 if it is no array of such objects, or empty, or ids occur twice.
     """
     items = read_json(questions) if questions else None
     if not isinstance(items, list) or not items:

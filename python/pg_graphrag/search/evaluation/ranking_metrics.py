@@ -22,5 +22,5 @@ def ndcg(ranking: Sequence[str], evidence: Collection[str], k: int) -> float:
 
 
 def reciprocal_rank(ranking: Sequence[str], evidence: Collection[str], k: int) -> float:
-    """One over the place of the first evidence in the first `k`, 0 when there is none."""
+    """One over the place of the first evidence in the first `k`, 0 if there is none."""
     return next((1 / place for place, key in enumerate(ranking[:k], 1) if key in evidence), 0.0)

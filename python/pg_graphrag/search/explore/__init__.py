@@ -1,1 +1,1 @@
-"""The graph's own rows, for people who look around in it."""
+"""Rows and pictures of the graph, for people who explore it."""

@@ -1,4 +1,4 @@
-"""Drawings of a part of the graph, as text: DOT for Graphviz, Mermaid for Markdown."""
+"""Drawings of a part of the graph as text: DOT for Graphviz, Mermaid for Markdown."""
 
 import math
 import re
@@ -77,9 +77,9 @@ def community_to_mermaid(db: Database, community_id: int | None, max_nodes: int 
 
 
 def community(db: Database, community_id: int | None, max_nodes: int | None) -> Picture:
-    """Return the members of a community that have the strongest relationships within it, and all of these.
+    """Return the members of a community with the strongest relationships within it, and all relationships among them.
 
-    Raises GraphRAGError: 42704 for a community that there is not, or that the caller may not read of; 22023 for `max_nodes`
+    Raises GraphRAGError: 42704 for a community that does not exist, or that the caller may not read; 22023 for `max_nodes`
       out of range.
     """
     limit = _check(max_nodes)
@@ -192,7 +192,7 @@ def _subgraph(query: Query, entity_ids: list[int], marked_id: int | None = None)
     ], [_edge(rows[number], *ends[number]) for number in order]
 
 
-# Of each attribute the value that most visible chunks give.
+# The value of each attribute that most visible chunks give.
 _ATTRIBUTES = """
 SELECT DISTINCT ON (m.entity_id, x.key) m.entity_id, x.key AS name, x.value #>> '{}' AS value
   FROM graphrag.entity_mentions m
@@ -286,7 +286,7 @@ _ENTITY = re.compile(r"&(?=#?\w+;)")
 
 
 def _dot_string(text: str) -> str:
-    r"""Return a string of DOT that shows `text`: ``\N``, ``\l`` and their like and HTML entities are taken as they are."""
+    r"""Return a DOT string that shows `text`; ``\N``, ``\l`` and similar sequences and HTML entities are shown literally."""
     text = _ENTITY.sub("&amp;", _CONTROL.sub("", text))
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{text}"'

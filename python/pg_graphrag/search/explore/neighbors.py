@@ -1,4 +1,4 @@
-"""graphrag.neighbors: breadth first over the relationships."""
+"""graphrag.neighbors: a breadth-first walk over the relationships."""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import Caller, caller_of
 from pg_graphrag.server.access.entry import as_owner
-from pg_graphrag.server.corpus.corpora import find
+from pg_graphrag.server.corpus.corpora import find_corpus
 from pg_graphrag.text.concept import key
 
 MAX_HOPS = 10
@@ -51,11 +51,11 @@ def check_hops(hops: int | None) -> int:
 
 def graph_query(db: Database, caller: Caller) -> Query:
     """Return a query that asks the graph alone."""
-    return Query.of(db, find(db, caller.corpus), caller)
+    return Query.of(db, find_corpus(db, caller.corpus), caller)
 
 
 def neighbors_of(query: Query, start: str, hops: int) -> list[Neighbor]:
-    """Return the neighbours of the entity with a key, or with an alias of it."""
+    """Return the neighbours of the entity with a key, or with an alias."""
     if query.visible is not None:
         graph = JoinedGraph(query, whole_visible_graph(query))
         return _rows(graph, *_walked(graph, start, hops))
@@ -85,8 +85,8 @@ class Step(NamedTuple):
 def _walked(graph: JoinedGraph, start: str, hops: int) -> tuple[list[Step], int]:
     """Walk the visible relationships; return the steps, in the order of neighbors(), and the place of the start.
 
-    Of several paths of one length the one with the strongest last relationship is shown, then the strongest before; of a row's
-    relationships that are equal the one of the first name.
+    Of several paths of one length the one with the strongest last relationship is shown, then the strongest before. Of a
+    row's equal relationships, the one of the first name is shown.
     """
     topology = graph.topology
     first = graph.own[topology.named([start])[-1:]].tolist()

@@ -1,7 +1,7 @@
-"""graph_nodes and graph_edges of corpora that the caller sees in part: the statements of his documents.
+"""Rows of graph_nodes and graph_edges in corpora that the caller sees in part: what the visible documents state.
 
-A row holds the columns of all items of a corpus, packed: as array literals, since a Python object for each number would take
-longer than reading it. Null, or beyond the end of a column: the value of the merged row.
+One row holds the columns of all items of a corpus, packed as array literals: a Python object for each number would take
+longer than reading it. Where a value is null, or a column ends before the item, the view takes the merged row's value.
 """
 
 import json
@@ -52,7 +52,7 @@ def edges(db: Database, secret: str | None) -> list[Row]:
 
 
 def all_valid_at(db: Database, corpus: str | None, moment: str | None) -> str | None:
-    """Return the corpus, or its history, where views show its graph as of a moment and make no other graph anew; else None."""
+    """Return the corpus, or its history, if views can show its graph at a moment and need no other graph for it; else None."""
     (state,) = as_owner(db, lambda: db.query(_STATE))
     # First: which documents somebody sees in part takes long to say, and _at asks it.
     if _seen_in_part(db, state["removals"]):
@@ -63,12 +63,12 @@ def all_valid_at(db: Database, corpus: str | None, moment: str | None) -> str | 
 
 
 def nodes_at(db: Database, corpus: str | None, moment: str | None) -> list[Row]:
-    """Return rows as of graphrag.graph_nodes, of the graph that the documents make which are valid at a moment (ISO 8601)."""
+    """Return rows like graphrag.graph_nodes, of the graph made by the documents that are valid at a moment (ISO 8601)."""
     return _at(db, corpus, moment, "graph_nodes", "entity_id", lambda query, graph: _node_rows(query, graph))
 
 
 def edges_at(db: Database, corpus: str | None, moment: str | None) -> list[Row]:
-    """Return rows as of graphrag.graph_edges, of the same graph."""
+    """Return rows like graphrag.graph_edges, of the same graph."""
     return _at(db, corpus, moment, "graph_edges", "relationship_id", lambda query, graph: _edge_rows(query, graph))
 
 
@@ -158,7 +158,7 @@ def _row_of(db: Database, caller: Caller, read_row: Callable[[Query], Row]) -> R
     query = query.existing() if query.corpus.awaits_removals else query
     if query.visible is None or query.corpus.has_rows:
         return read_row(query)
-    # Packed it takes a twentieth of what the graph does, of which it is made each time else.
+    # Packed, it takes a twentieth of the graph from which it would otherwise be made each time.
     corpus, key = query.corpus, key_of(query, read_row.__name__)
     row: Row | None = cache.get(corpus, key)
     if row is None:
@@ -176,7 +176,7 @@ _OF_EDGES = (
     *("relationship_ids", "source_ids", "target_ids", "weights", "relationship_mention_counts", "keywords"),
     *("relationship_descriptions", "relationship_origins"),
 )
-# Of what visible documents mention and state, whether documents do, and whether rows do.
+# Items that visible documents mention and state, whether documents do, and whether rows do.
 _ORIGINS = """
 SELECT m.{kind}_id AS id, pg_catalog.bool_or(NOT c.is_row) AS by_documents, pg_catalog.bool_or(c.is_row) AS by_rows
   FROM graphrag.chunks c
@@ -279,7 +279,7 @@ def _origins(query: Query, kind: str, items: Iterable[Ids]) -> list[str] | None:
     return origins
 
 
-# As the owner, who sees the corpus whole, of a caller who sees all its documents: with the names of rows joined.
+# As the owner, who sees the whole corpus, for a caller who sees all its documents: with the names of rows joined.
 _JOINED_NODES = """
 SELECT v.entity_id, v.name, v.type, v.description, v.degree, v.mention_count, v.origin
   FROM graphrag.graph_nodes v WHERE v.corpus = $1 ORDER BY v.entity_id

@@ -1,1 +1,1 @@
-"""The graph as a query sees it: of all documents or of the visible ones, from tables or from memory."""
+"""The graph that a query sees: of all documents or of the visible ones, from tables or from memory."""

@@ -1,6 +1,6 @@
-"""The graph of a corpus in the session's memory: what the modes otherwise read by a dozen statements a query.
+"""The graph of a corpus in the session's memory, which the modes would otherwise read by a dozen statements a query.
 
-Of a small corpus all of it is cached, of a larger one the topology.
+A small corpus is cached whole; of a larger one only the topology is.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from pg_graphrag.search.query.session_values import cache_shared, cached_value
 from pg_graphrag.server import Row
 from pg_graphrag.server.caches.session_cache import cache, read_at_revision
 
-# Of larger graphs no texts are cached: entities, relationships and chunks of each so many, and mentions of both kinds.
+# Texts of graphs with more entities, relationships or chunks, or mentions of either kind, are not cached.
 MAX_ITEMS = 20_000
 MAX_MENTIONS = 100_000
 # Nor is the topology of those with more entities, relationships, chunks and mentions together.
@@ -38,7 +38,7 @@ _LINK_BYTES = 18
 def graph_of(query: Query) -> TableGraph:
     """Return the graph as the query sees it, from the cache where it is there, the same for the whole query."""
     if query.visible is not None:
-        # Most searches are of a whole corpus, and a session's first one waits for what it loads.
+        # Most searches see a whole corpus, and a session's first one waits for its imports.
         from pg_graphrag.search.graph_view.visible_graph import visible_graph
 
         return visible_graph(query)
@@ -52,7 +52,7 @@ def graph_of(query: Query) -> TableGraph:
 
 @dataclass(frozen=True)
 class Texts:
-    """What a graph says: rows, not to be changed, by their place in the topology."""
+    """The texts of a graph: read-only rows, by their place in the topology."""
 
     entities: list[Row]
     relationships: list[Row]
@@ -87,7 +87,7 @@ class Contents:
 
     @property
     def revision(self) -> str | None:
-        """The revision that it is of."""
+        """Its revision."""
         return self.topology.revision
 
 

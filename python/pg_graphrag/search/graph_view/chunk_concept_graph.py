@@ -1,12 +1,13 @@
-"""What NLP finds in chunks, and no view shows (docs/decisions/text.md): the graph of chunks and concepts, and which relationships
-windows state.
+"""The graph of chunks and NLP concepts, which no view shows (docs/decisions/text.md), and which windows state which
+relationships.
 
-Of a corpus whose graph a model made these are all concepts: a second walk over them makes up for what the model left out, as the
-first does for what NLP does not see. Of another corpus they are those that are too weak for entities, and one walk goes over
-both. `local` and `global` count them beside the graph's evidence (graph_evidence.py). Concepts are known by number
-alone; numbers hold for one graph. Of a part of the documents it is what these chunks have.
+If a model made the graph of a corpus, this graph has all concepts, and a second walk over it finds what the model left
+out, as the first walk finds what NLP does not see. In other corpora it has the concepts that are too weak for entities,
+and one walk goes over both graphs. `local` and `global` count the concepts beside the graph's evidence
+(graph_evidence.py). Concepts have only numbers, which hold for one graph. For a part of the documents, it is the graph
+of their chunks.
 
-Which relationships a window states comes from memory where a session asks often, else from the tables.
+Which relationships a window states is read from memory in sessions that ask often, else from the tables.
 """
 
 import hashlib
@@ -43,7 +44,7 @@ from pg_graphrag.server.caches.session_cache import cache, read_at_revision
 from pg_graphrag.text.concept import digest
 from pg_graphrag.text.words.names import title_keys
 
-# Of more chunks it is not read: a session that caches nothing would read some 10 MB for a question.
+# It is not read for more chunks: a session that caches nothing would read some 10 MB for a question.
 MAX_CHUNKS = 50_000
 # Entities whose nodes are cached with the graph, 16 bytes each.
 MAX_NODES = 50_000
@@ -81,7 +82,7 @@ class ConceptGraph:
 
     @classmethod
     def of_arrays(cls, revision: str, arrays: Arrays) -> "ConceptGraph":
-        """Make that of a revision of its `arrays`."""
+        """Make the graph of a revision from its `arrays`."""
         graph = cls.__new__(cls)
         graph.revision, graph.nodes = revision, (_NO_IDS, _NO_IDS)
         graph.digests, graph.df, graph.analyzed = (arrays[name] for name in ("digests", "df", "analyzed"))
@@ -91,7 +92,7 @@ class ConceptGraph:
         return graph
 
     def arrays(self) -> Arrays:
-        """Return what it is made of, by name."""
+        """Return its arrays by name."""
         lists = prefixed("chunks_of", self.chunks_of.arrays()) | prefixed("concepts_of", self.concepts_of.arrays())
         return {"digests": self.digests, "df": self.df, "analyzed": self.analyzed, **lists}
 
@@ -106,7 +107,7 @@ class ConceptGraph:
         return {concept: int(self.df[concept]) for concept in self.of_keys(list(keys)).values()}
 
     def of_keys(self, keys: list[str]) -> dict[str, int]:
-        """Return {key: its concept} of those that are there."""
+        """Return {key: its concept} of the keys that exist."""
         digests = int64s(b"".join(map(digest, keys)))
         places = np.searchsorted(self.digests, digests)
         return {
@@ -146,7 +147,8 @@ class WeakConcepts:
 
     def __init__(self, graph: TableGraph, concepts: ConceptGraph):
         self._graph, self.concepts = graph, concepts
-        # By concept the entity of the same name, plus 1, of those that were met; 0: none. Zeros take memory as they are read.
+        # By concept the entity of the same name, plus 1, if it was met; 0: none. Zeros take memory only when they are
+        # touched.
         self._entities = np.zeros(len(concepts.digests), np.int64)
 
     def nodes(self, entities: Ids) -> Ids:
@@ -177,7 +179,7 @@ class WeakConcepts:
         new_nodes = np.where(is_weak, ~self.concepts.digests.searchsorted(digests), new)
         known, nodes = np.append(known, new), np.append(nodes, new_nodes)
         order = known.argsort()
-        # Changed as a whole: an error leaves what was known.
+        # Replaced as a whole: an error leaves the former values.
         self.concepts.nodes = known[order], nodes[order]
 
     def are_entities(self, concepts: Ids) -> Flags:
@@ -185,7 +187,7 @@ class WeakConcepts:
         return self._entities[concepts] > 0
 
     def entities(self, nodes: Ids) -> Ids:
-        """Return the entities of nodes, (n,); −1 where a node is none."""
+        """Return the entities of nodes, (n,); −1 for a node that is none."""
         entities = nodes.copy()
         is_weak = nodes < 0
         entities[is_weak] = self._entities[~nodes[is_weak]] - 1
@@ -234,7 +236,7 @@ class WeakConcepts:
         entities, *columns = of_entities
         concepts, *concept_columns = of_concepts
         chunks, tf, df = map(np.concatenate, zip(columns, concept_columns, strict=True))
-        # Of an edge that both graphs have the entity's.
+        # If both graphs have an edge, the entity's counts.
         nodes, is_concept = np.concatenate([self.nodes(entities), ~concepts]), np.arange(len(chunks)) >= len(entities)
         return merged(nodes, chunks, tf, df, is_concept)
 
@@ -242,7 +244,7 @@ class WeakConcepts:
 def merged(nodes: Ids, chunks: Ids, tf: Ids, df: Ids, is_concept: Flags | None = None) -> Edges:
     """Return edges once each, by node and chunk, with the greatest count of each node.
 
-    Of equal ones that of an entity, then of the greatest tf: aliases mention an entity several times in a chunk, and rows of a
+    Ties: that of an entity, then the greatest tf, because aliases mention an entity several times in a chunk, and rows of a
     table come in any order.
     """
     kinds = np.zeros(len(nodes), np.bool_) if is_concept is None else is_concept
@@ -265,7 +267,7 @@ SELECT {packed(ids="c.id", sizes="pg_catalog.length(c.concepts)")},
 @once
 @timed("concepts")
 def concept_graph(query: Query) -> ConceptGraph | None:
-    """Return the graph of what the query may see; None where nobody looked for concepts, or none is too weak for an entity."""
+    """Return the graph that the query may see; None if concepts were not looked for, or none is too weak for an entity."""
     if graph_of(query).chunk_count() > MAX_CHUNKS:
         query.notes["concepts"] = f"left out: more than {MAX_CHUNKS} chunks"
         return None
@@ -286,7 +288,7 @@ def _read(query: Query) -> ConceptGraph:
         cached = cached_value(query, key, "concepts", ConceptGraph.of_arrays)
     if cached is not None:
         return cached
-    # Of another revision than the query's, what is read is right for this query alone.
+    # At another revision than the query's, the rows are right for this query alone.
     rows = read_at_revision(query.db, corpus, sql, documents) if corpus.revision is not None else None
     if rows is None:
         types, values = (["int4"], [corpus.id]) if documents is None else (["int4", "int8[]"], [corpus.id, documents])
@@ -351,7 +353,7 @@ class WindowStatements:
         return cls(revision, IdIndex.of_arrays(windows), Lists.of_arrays(relationships))
 
     def arrays(self) -> Arrays:
-        """Return what they are made of, by name."""
+        """Return its arrays by name."""
         return prefixed("windows", self.windows.arrays()) | prefixed("relationships", self.relationships.arrays())
 
     def best(self, windows: list[int], scores: Scores) -> tuple[Ids, Scores]:

@@ -1,4 +1,6 @@
-"""How much a relationship says: its weight and its pointwise mutual information together; and which are too weak to say much."""
+"""The strength of a relationship: its weight times its pointwise mutual information; and which relationships are too
+weak.
+"""
 
 from pg_graphrag.ground.numeric import Flags, Ids, Scores, np, numbered
 from pg_graphrag.search.graph_view.cached_graph import graph_of

@@ -1,7 +1,7 @@
-"""The graph of a corpus as retrieval reads it from the tables.
+"""The graph of a corpus, read from the tables.
 
-`topology.TopologyGraph` and `cached_graph.CachedGraph` answer the same from the session's cache; of what some documents state
-`visible_tables.VisibleTables` and `visible_graph.VisibleGraph` do.
+`topology.TopologyGraph` and `cached_graph.CachedGraph` answer the same from the session's cache.
+`visible_tables.VisibleTables` and `visible_graph.VisibleGraph` do so for a part of the documents.
 """
 
 from collections.abc import Iterable, Sequence
@@ -83,7 +83,7 @@ SELECT {packed(ids="m.id", items="m.{kind}_id", chunks="m.chunk_id")}
   FROM graphrag.{{kind}}_mentions m
  WHERE m.id = ANY ($1) AND m.{{kind}}_id IS NOT NULL
 """
-# Of more occurrences in a chunk no more count in a walk.
+# More occurrences in a chunk do not count in a walk.
 MAX_TF = 3
 # Packed, because thousands of rows take longer to become Python objects than to read. Entities are read by id: a join would
 # read all of a corpus of tens of thousands.
@@ -189,7 +189,7 @@ SELECT e.id, e.name, e.type FROM graphrag.entities e WHERE e.id = ANY ($1) ORDER
 """
 
 
-# Of mentions: (entities, chunks, how often the chunk mentions the entity, how many chunks do), (n,) each.
+# Mentions: (entities, chunks, how often the chunk mentions the entity, how many chunks do), (n,) each.
 Edges = tuple[Ids, Ids, Ids, Ids]
 
 
@@ -308,7 +308,7 @@ class TableGraph:
         return in_one_line(self.query.db.query(_RELATIONSHIPS, ["int8[]"], [ids])) if ids else []
 
     def descriptions(self, relationships: Ids) -> dict[int, str]:
-        """Return {relationship id: description}, its white space as it is."""
+        """Return {relationship id: description}, with its white space unchanged."""
         row = self.query.db.query(_DESCRIPTIONS, ["int8[]"], [relationships.tolist()])[0]
         return dict(zip(int64s(row["ids"]).tolist(), row["descriptions"] or (), strict=True))
 
@@ -324,7 +324,7 @@ class TableGraph:
         return {kind: (int64s(row[f"{kind}_chunks"]), int64s(row[f"{kind}_items"])) for kind in item_kinds}
 
     def mentioned(self, kind: str, ids: Ids) -> tuple[Ids, Ids, Ids]:
-        """Return (ids ascending, items, chunks) of mentions by id, int64, of those that are of an entity or relationship."""
+        """Return (ids ascending, items, chunks) of mentions by id, int64, for mentions with an entity or relationship."""
         row = self.query.db.query(_MENTIONED.format(kind=kind), ["int8[]"], [ids.tolist()])[0]
         mention_ids = int64s(row["ids"])
         order = np.argsort(mention_ids)
@@ -339,14 +339,14 @@ class TableGraph:
         return self._edges("entity_id", ids, hub)
 
     def titles(self, chunks: Ids) -> tuple[list[str], Ids]:
-        """Return (titles of documents and keys of rows; of each one of `chunks`), (n,) each; none for what says nothing."""
+        """Return (titles of documents or keys of rows, the one of `chunks` for each), (n,) each; without empty ones."""
         row = self.query.db.query(_TITLES, ["int8[]"], [chunks.tolist()])[0]
         return row["titles"] or [], int64s(row["chunks"])
 
     def chunks(self, ids: list[int]) -> list[Row]:
-        """Return chunks whose documents exist and may be seen, with what these are called.
+        """Return chunks of visible existing documents, with the documents' titles.
 
-        A document that was inserted anew under the number of a deleted one has no chunks before it is indexed.
+        A document that was inserted under the number of a deleted one has no chunks until it is indexed.
         """
         return self.query.db.query(_CHUNKS, ["int8[]"], [ids])
 

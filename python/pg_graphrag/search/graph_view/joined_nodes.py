@@ -1,6 +1,6 @@
-"""The nodes of a walk with the names of rows as the rows' own entities, as the query's caller sees rows.
+"""Joins names of rows with the rows' own entities in walks, as far as the query's caller sees the rows.
 
-And the graph of a part with these, for what is shown: neighbors, views, drawings.
+It does the same for the graph of a part that is shown: neighbors, views, drawings.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -16,7 +16,7 @@ from pg_graphrag.search.query.query import Query, visible_digest
 from pg_graphrag.server import Row
 from pg_graphrag.server.caches.session_cache import cache, is_at_revision
 
-# Nodes of which a session caches whose names they are.
+# Nodes for which a session caches the rows that they name.
 MAX_CACHED = 50_000
 # Places of rows: of a node that is no name of one, and of one that was not looked up.
 _NO_ROW, _UNKNOWN = -1, -2
@@ -24,11 +24,11 @@ _NO_ROW, _UNKNOWN = -1, -2
 
 @dataclass(frozen=True)
 class _Rows:
-    """What is known of nodes: `nodes`, ascending, and of each the place of its row, `places`, or _NO_ROW.
+    """What is known of nodes: `nodes`, ascending, and for each the place of its row, `places`, or _NO_ROW.
 
-    By place: the row's `own` node, its entity; `weak`: nodes and entities of those names that are weak concepts elsewhere;
-    `chunks`: those that have one of its names, ascending, and tf, the most of these. `concepts`: the graph whose numbers the
-    nodes are.
+    By place: the row's `own` node, its entity; `weak`: nodes and entities of its names that are weak concepts elsewhere;
+    `chunks`: those that have one of its names, ascending, and the greatest tf. `concepts`: the graph to which the nodes'
+    numbers belong.
     """
 
     concepts: ConceptGraph | None
@@ -75,13 +75,13 @@ _NONE = np.empty(0, np.int64)
 
 
 class JoinedNodes:
-    """The nodes of a query's walk. What documents call a row by is one node with the row's own entity.
+    """The nodes of a query's walk, where a row's names and its own entity are one node.
 
-    `weak`: the nodes that they are made of, where concepts are walked over too; else entities. A row that would be a hub with its
-    names stays apart from them.
+    `weak`: the nodes to join, if concepts are walked over too; else entities. A row that would be a hub with its names
+    stays apart from them.
 
-    Which concept is an entity a query knows of those that it met. So which rows it joins is its own; the session caches which
-    names a row has, and in how many chunks it is.
+    A query knows only for the concepts that it met which of them are entities. So the joined rows belong to the query; the
+    session caches the names of each row, and in how many chunks it is.
     """
 
     def __init__(self, query: Query, weak: WeakConcepts | None, hub: float):
@@ -90,7 +90,7 @@ class JoinedNodes:
         digest = None if query.visible is None else visible_digest(query)
         self._cache_key: Hashable = "nodes of rows", query.corpus.id, digest, weak is None
         cached: _Rows | None = cache.get(query.corpus, self._cache_key)
-        # Numbers of concepts hold for one graph. What is too much is looked up anew.
+        # Numbers of concepts hold for one graph. Beyond the limit, nodes are looked up again.
         is_usable = cached is not None and cached.concepts is concepts and len(cached.nodes) <= MAX_CACHED
         self._rows = cached if cached is not None and is_usable else _Rows.none(concepts)
         # By the places of rows: whether the query met one of their names, and joins them; at the end _UNKNOWN and _NO_ROW.
@@ -109,7 +109,7 @@ class JoinedNodes:
         return self._own(entities if self._weak is None else self._weak.nodes(entities))
 
     def entities(self, nodes: Ids) -> Ids:
-        """Return the entities of nodes that were returned, (n,), of a row its own; −1 where a node is none."""
+        """Return the entities of returned nodes, (n,), for a row its own; −1 for a node that is none."""
         entities = nodes if self._weak is None else self._weak.entities(nodes)
         places = self._rows.places_of(nodes)
         is_row = self._is_joined[places]
@@ -215,7 +215,7 @@ class JoinedNodes:
         return can_join
 
     def _meet(self, places: Ids) -> None:
-        """Join rows that a query has met, but for those that are hubs."""
+        """Join rows that a query has met, unless they are hubs."""
         self._is_met[places] = True
         self._is_joined[places] = self._rows.chunks.counts(places) <= self._hub
         if self._weak is not None and len(self._rows.weak.columns[0]):
@@ -223,7 +223,7 @@ class JoinedNodes:
             self._weak.meet(nodes, entities)
 
     def _look_up(self, nodes: Ids) -> None:
-        """Find out, for this query and later ones, of which rows nodes of entities are names."""
+        """Find the rows that nodes of entities name, for this query and later ones."""
         query = self._query
         entities = nodes if self._weak is None else self._weak.entities(nodes)
         groups = list({group[0]: group for group in row_names(query).groups(entities).values()}.values())
@@ -314,7 +314,7 @@ class JoinedGraph:
         return degrees
 
     def mention_counts(self, places: Places) -> Ids:
-        """Return how many chunks mention entities, (n,): a row's own or a name of it."""
+        """Return how many chunks mention entities, (n,), by a row's own entity or its names."""
         counts = self.topology.mention_counts[places].copy()
         for index, place in enumerate(places.tolist()):
             if place in self.members:

@@ -1,7 +1,8 @@
-"""Names of rows: what documents call a row by its name, an alias, a code or its key is one entity with the row's own.
+"""Names of rows: if documents call a row by its name, an alias, a code or its key, that entity is the row's own entity.
 
-The two have mentions of their own, since who may not see the row must have what documents say alone. Who sees the row has them as
-one, in what is asked for and in what is shown. A name that several rows have, or that is another row's own, is none of theirs.
+Both keep mentions of their own, because a caller who may not see the row must get what documents alone say. A caller
+who sees the row gets both as one entity, in what he asks for and in what he is shown. A name that several rows have, or
+that is another row's own name, belongs to none of them.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -15,11 +16,11 @@ from pg_graphrag.server.caches.session_cache import cache, is_at_revision
 
 # Names in more chunks are hubs: what leads to a country is not read for its row.
 MAX_MENTIONS = 20
-# Entities of which a session caches whether they are one with others, and about what a name of a row takes.
+# Entities for which a session caches whether they are one with others, and about how many bytes a name of a row takes.
 MAX_CACHED = 50_000
 _NAME_BYTES = 500
-# Names, each with its row's own entity: of the rows among the entities $1, or of which one of these is a name. As all documents
-# give them, and as the documents $2 do.
+# Names, each with its row's own entity: of the rows among the entities $1, and of rows that one of these names. By all
+# documents, and by the documents $2.
 _NAMES = f"""
 SELECT {packed(names="r.name_id", own="r.entity_id")}
   FROM graphrag._row_names r
@@ -40,8 +41,9 @@ SELECT {packed(names="r.name_id", own="r.entity_id")}
 class _Names:
     """What is known of the entities `asked`, ascending.
 
-    `rows`: {name: the row's own entity}; `names`: {row's own: its names, in the order of their keys}. `groups`: {entity: the
-    row's own, then its names in at most MAX_MENTIONS chunks} of those that are one of several; `members`: these, ascending.
+    `rows`: {name: the row's own entity}; `names`: {row's own entity: its names, in the order of their keys}. `groups`:
+    {entity that is one of several: the row's own entity, then its names in at most MAX_MENTIONS chunks}; `members`: these,
+    ascending.
     """
 
     asked: Ids
@@ -67,13 +69,13 @@ class RowNames:
         self._names: _Names = cache.get(query.corpus, self._cache_key) or _NO_NAMES
 
     def rows(self, entities: Ids | Iterable[int]) -> dict[int, int]:
-        """Return {name: the row's entity} of those entities that are names of one row."""
+        """Return {name: the row's entity} of the entities that name one row."""
         asked = entities if isinstance(entities, np.ndarray) else np.array(list(entities), np.int64)
         rows = self._of(asked).rows
         return {entity: rows[entity] for entity in asked.tolist() if entity in rows} if rows else {}
 
     def own(self, entity: int) -> int:
-        """Return the entity of the row that an entity names; itself, where it names none."""
+        """Return the entity of the row that an entity names; itself if it names none."""
         return self.rows([entity]).get(entity, entity)
 
     def names(self, entities: Iterable[int]) -> dict[int, list[int]]:
@@ -92,7 +94,7 @@ class RowNames:
         return {entity: known.groups[entity] for entity in entities[within(entities, known.members)].tolist()}
 
     def _of(self, entities: Ids) -> _Names:
-        """Return what is known, of these entities at least."""
+        """Return what is known, about these entities at least."""
         if len(entities) and self.query.corpus.has_rows:
             new = entities[~within(entities, self._names.asked)]
             if len(new) and len(self._names.asked) + len(new) > MAX_CACHED:
@@ -119,7 +121,7 @@ class RowNames:
             for row_entity, of_row in by_row.items()
         }
         groups = {member: group for group in few.values() if len(group) > 1 for member in group}
-        # What is cached changes for all queries, or not at all.
+        # The cache changes for all queries, or not at all.
         known = self._names
         self._names = _Names(
             union(known.asked, np.concatenate([entities, np.array([*names, *by_row], np.int64)])),
@@ -159,7 +161,7 @@ class RowNames:
     def relationships(self, rows: list[Row]) -> list[Row]:
         """Return relationships (id, source, target, source_key, target_key, …) with rows in place of their names.
 
-        None is between a row and a name of it.
+        Relationships between a row and its own name are dropped.
         """
         if not self.query.corpus.has_rows:
             return rows
@@ -178,7 +180,7 @@ class RowNames:
             own_source, own_target = of_names.get(source, source), of_names.get(target, target)
             if own_source == own_target:
                 continue
-            # A session caches the row as it is.
+            # A session caches the row unchanged.
             if own_source != source:
                 row = row | {"source": own[own_source]["name"], "source_key": own[own_source]["key"]}
             if own_target != target:

@@ -1,7 +1,7 @@
-"""To which rows rows of attached tables lead, as the query's caller sees both.
+"""Which rows of attached tables refer to which, as far as the query's caller sees both.
 
-A session caches it, of all rows, for the state of index, documents and attachments that it was read at; who may see a row is
-asked anew by each query.
+A session caches the references of all rows for one state of index, documents and attachments. Each query asks anew who
+may see a row.
 """
 
 from collections.abc import Hashable
@@ -15,12 +15,12 @@ from pg_graphrag.text.concept import key
 
 # Steps over relationships of rows that a walk takes besides its own.
 MAX_STEPS = 2
-# Chunks of which a session caches where their rows lead, and about what a row takes that is led to.
+# Chunks whose rows' references a session caches, and about how many bytes a referenced row takes.
 MAX_CACHED = 50_000
 _TARGET_BYTES = 300
-# By first chunk of a row, and by the name that rows among the chunks $1 have for it: these chunks. OFFSET 0: each row is looked
-# up by its key; joined, a generic plan would read all rows (230 ms in place of 2, of a corpus with 388), and so would an index on
-# attached_id, of which statistics from before the rows came say that nothing has one.
+# By first chunk of a row, and by the name that rows among the chunks $1 have for it: these chunks. OFFSET 0: each row
+# is looked up by its key. Joined, a generic plan would read all rows (230 ms in place of 2, in a corpus with 388), and
+# so would an index on attached_id, of which statistics from before the rows say that nothing has one.
 _REFERENCES = f"""
 WITH fields AS MATERIALIZED (
     SELECT a.id AS attached_id, r.field, CASE WHEN r.by_name THEN pg_catalog.length(r.prefix) ELSE 0 END + 1 AS start
@@ -55,10 +55,10 @@ SELECT t.id AS target_id, o.id AS document_id, n.source_key, pg_catalog.substr(n
 
 @dataclass(frozen=True)
 class References:
-    """Chunks of rows, (n,) ascending, and the place of the row to which each leads.
+    """Chunks of rows, (n,) ascending, and the place of the row that each refers to.
 
-    By place: the row's first chunk (`targets`), its document and source key, and the key of the entity that leads to it: that of
-    the source key or, of a table that is keyed by names, of what stands behind the prefix.
+    By place: the row's first chunk (`targets`), its document and source key, and the key of the entity that leads to it:
+    the key of the source key or, for a table that is keyed by names, of the part behind the prefix.
     """
 
     chunks: Ids
@@ -84,7 +84,7 @@ class _Known:
     references: References
 
     def has(self, chunks: Ids) -> Flags:
-        """Return of which chunks, (n,), it is known where their rows lead."""
+        """Return for which chunks, (n,), the references of their rows are known."""
         return within(chunks, self.asked)
 
     def of(self, chunks: Ids) -> Ids:
@@ -127,7 +127,7 @@ _NOTHING = _Known(_NONE, np.zeros(1, np.int64), References(_NONE, _NONE, _NONE, 
 
 
 class RowReferences:
-    """What a query knows of where rows lead, and what it may see of that."""
+    """What a query knows of references between rows, and which of them it may see."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
@@ -143,7 +143,7 @@ class RowReferences:
         """Return the first chunks of the rows to which rows of distinct ascending chunks lead within MAX_STEPS, ascending."""
         known = chunks[self._known.has(chunks)]
         if len(known) < len(chunks):
-            # What is known of the first step leads to a part of the second.
+            # The known references of the first step lead to a part of the second.
             self._read(union(chunks, self._targets(known)))
         near = step = self._targets(chunks)
         for _ in range(1, MAX_STEPS):
@@ -163,7 +163,7 @@ class RowReferences:
         return places if visible is None else places[within(references.documents[references.places[places]], visible)]
 
     def _read(self, chunks: Ids) -> None:
-        """Read of chunks what is not known."""
+        """Read the unknown references of chunks."""
         query, known = self._query, self._known
         new = chunks[~known.has(chunks)]
         if not len(new):

@@ -1,8 +1,8 @@
 """What a question names exactly: titles of documents, entities, and chunks with its dates, numbers and identifiers.
 
-Such a key is in few chunks: where a walk starts it counts 1.5 / log(1 + the number of chunks that have it).
+Such a key is in few chunks. As a start of a walk it counts 1.5 / log(1 + the number of chunks that have it).
 
-And which chunks mention what, but for hubs: the edges over which walks and bridges lead from there.
+Also which chunks mention what, without hubs: walks and bridges go on over these edges.
 """
 
 import re
@@ -20,7 +20,7 @@ from pg_graphrag.text.dates import Date, dates
 
 # A title in a question has at most so many words; one word alone is a noun phrase or no title.
 MAX_WORDS = 10
-# Documents with the same title, except for additions in brackets, of which a question may mean any.
+# Documents with the same title, apart from additions in brackets, any of which a question may mean.
 MAX_CALLED = 4
 
 _AROUND = ' ?!.,;:()[]"“”。、？！'
@@ -38,7 +38,7 @@ class Names(Protocol):
 def titled(query: Query, entities: Ids, chunks: Ids, names: Names | None = None) -> Flags:
     """Return on which edges the entity is the document's title, (m,) bool, without additions in brackets.
 
-    `names`: of which graph the entities are, if not of the query's.
+    `names`: the graph of the entities, if not the query's.
     """
     each_title, titled_chunks = graph_of(query).titles(numbered(chunks)[0])
     places, owners = (names or graph_of(query)).called(each_title)
@@ -116,7 +116,7 @@ def _spellings(run: str) -> set[str]:
 
 
 NAMED = 1.5
-# A name without an entity stands for entities whose names begin with it (Adam: Adam Smith), at most for so many.
+# A name without an entity stands for entities whose names begin with it (Adam: Adam Smith), for at most so many.
 MAX_NAMESAKES = 3
 # A key is in at most so many chunks. Shorter words with digits (17, 3rd) have too many meanings.
 MAX_CHUNKS = 20
@@ -132,7 +132,7 @@ def weight(count: int) -> float:
 
 
 def keys(query: Query, hub: float) -> list[str]:
-    """Return the keys of the low-level keywords but for parts of titles in the query, which add nothing."""
+    """Return the keys of the low-level keywords without parts of titles in the query, which add nothing."""
     titles = _titles(query, hub)
     return [keyword for keyword in query.low_level_keys if not any(_is_part_of(keyword, title) for title in titles)]
 
@@ -142,7 +142,8 @@ def _titles(query: Query, hub: float) -> dict[str, list[Row]]:
 
 
 def entities(query: Query, hub: float) -> dict[int, float]:
-    """Return {entity: weight} of those that the low-level keywords or titles in the query name; none in more than `hub` chunks.
+    """Return {entity: weight} of entities that the low-level keywords or titles in the query name; none in more than `hub`
+    chunks.
 
     A name also stands for entities that add something in brackets, as titles do: Brother (song).
     """
@@ -174,7 +175,7 @@ def _is_written_as_name(query: Query, keyword: str) -> bool:
 
 
 def _is_part_of(words: str, title: str) -> bool:
-    """Whether a keyword is a part of a title, and not all of it but the article or a possessive's ending."""
+    """Whether a keyword is a part of a title: not all of it without the article or a possessive's ending."""
     own_words, full_title = _ENDING.sub("", words), _ENDING.sub("", title)
     return words not in (title, title.removeprefix("the ")) and f" {own_words} " in f" {full_title} "
 
@@ -194,7 +195,7 @@ def chunks(query: Query) -> dict[int, float]:
 
 
 def _exact(query: Query) -> Iterator[Ids]:
-    """Yield for each key of the query the chunks that have it, ascending; of those that many have, some more than count."""
+    """Yield for each key of the query the chunks that have it, ascending; for frequent keys, some more than count."""
     if not any(character.isdigit() for character in query.text):
         return
     days, rest = dates(query.text)
@@ -239,8 +240,8 @@ def hub_size(query: Query) -> float:
 class Mentions:
     """Edges between nodes and the chunks that mention them, (m,) each.
 
-    `nodes`: entities, or what a walk joins to one; `entity_ids`: the entities of these, below 0 where a node is none;
-    `are_titles`: of which edges the node is the title of the chunk's document; `are_named`: of which the query names it.
+    `nodes`: entities, or joined nodes of a walk; `entity_ids`: their entities, below 0 for a node that is none;
+    `are_titles`: edges whose node is the title of the chunk's document; `are_named`: edges whose node the query names.
     """
 
     nodes: Ids
@@ -261,7 +262,9 @@ class Mentions:
         return distinct(self.chunks[self.are_titles & self.are_named])
 
     def titled_by(self, chunk: int) -> Ids:
-        """Return the other chunks, ascending, whose title a chunk mentions, but for its own and what the query names."""
+        """Return the other chunks, ascending, whose title a chunk mentions, except its own title and titles that the query
+        names.
+        """
         mentioned = distinct(self.nodes[(self.chunks == chunk) & ~self.are_named & ~self.are_titles])
         return distinct(self.chunks[self.are_titles & within(self.nodes, mentioned) & (self.chunks != chunk)])
 

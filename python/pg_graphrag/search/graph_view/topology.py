@@ -1,4 +1,4 @@
-"""A graph without its texts, as arrays in the session's memory: what is held of corpora whose texts would take too much."""
+"""A graph without its texts, as arrays in the session's memory, for corpora whose texts would take too much."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -28,14 +28,14 @@ from pg_graphrag.server.caches.session_cache import read_at_revision
 
 @dataclass(frozen=True)
 class Mentioned:
-    """Mentions of one kind: `ids` ascending, the `items` they are of and the `chunks` they are in, all (n,) int64."""
+    """Mentions of one kind: `ids` ascending, their `items` and their `chunks`, all (n,) int64."""
 
     ids: Ids
     items: Ids
     chunks: Ids
 
     def within(self, ids: Ids) -> tuple[Ids, Ids, Ids]:
-        """Return (ids, items, chunks) of those of `ids`, ascending, that are there."""
+        """Return (ids, items, chunks) of those of `ids`, ascending, that exist."""
         positions = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
         positions = positions[self.ids[positions] == ids] if len(self.ids) else np.empty(0, np.int64)
         return self.ids[positions], self.items[positions], self.chunks[positions]
@@ -46,7 +46,7 @@ class Mentioned:
         return cls(arrays["ids"], arrays["items"], arrays["chunks"])
 
     def arrays(self) -> Arrays:
-        """Return what they are made of, by name."""
+        """Return its arrays by name."""
         return {"ids": self.ids, "items": self.items, "chunks": self.chunks}
 
     @property
@@ -74,7 +74,7 @@ class Aliases:
         return cls(Texts.of_arrays(part(arrays, "keys")), Texts.of_arrays(part(arrays, "entity_keys")))
 
     def arrays(self) -> Arrays:
-        """Return what they are made of, by name."""
+        """Return its arrays by name."""
         return {**prefixed("keys", self.keys.arrays()), **prefixed("entity_keys", self.entity_keys.arrays())}
 
     def entity_key(self, key: str) -> str | None:
@@ -87,14 +87,15 @@ class Aliases:
 class Topology:
     """A graph at one revision: entities by key; relationships by degrees, weight and keys; chunks by id.
 
-    `keys` (entities,). `low`, `high`, `sources` (relationships,): places of entities; `weights`.
-    `mention_counts` (entities,) and `stating_counts` (relationships,): in how many chunks each is. By entity, `chunks_of`: chunk
-    ids, tf; `incident`: places of relationships. By chunk, `entities_of`: places of entities, tf; `states`: places of
-    relationships. By relationship, `stated_in`: chunk ids. `mentioned`: the mentions by kind, entity and relationship, where a
-    model described them. `owners` (chunks,): their documents.
+    `keys` (entities,). `low`, `high`, `sources` (relationships,): places of entities; `weights`. `mention_counts`
+    (entities,) and `stating_counts` (relationships,): in how many chunks each is. By entity, `chunks_of`: chunk ids, tf;
+    `incident`: places of relationships. By chunk, `entities_of`: places of entities, tf; `states`: places of relationships.
+    By relationship, `stated_in`: chunk ids. `mentioned`: the mentions by kind, entity and relationship, if a model
+    described them. `owners` (chunks,): their documents.
 
-    Of some documents besides, by kind: `evidence`: of each item the ids of its mentions, best sentence first. `as_merged`, bool:
-    whether the item's merged texts are what these documents state; of a relationship also its weight, direction and count.
+    For a part of the documents also, by kind: `evidence`: the ids of each item's mentions, best sentence first.
+    `as_merged`, bool: whether the item's merged texts are exactly what these documents state; for a relationship also its
+    weight, direction and count.
     """
 
     revision: str | None
@@ -124,7 +125,7 @@ class Topology:
 
     @classmethod
     def of_arrays(cls, revision: str | None, arrays: Arrays) -> "Topology":
-        """Make that of a whole corpus of its `arrays`."""
+        """Make the topology of a whole corpus from its `arrays`."""
         values: dict[str, Any] = {name: arrays[name] for name in arrays if "." not in name}
         values |= {name: kind.of_arrays(part(arrays, name)) for name, kind in _PARTS.items()}
         kinds = ("entity", "relationship") if "entity.ids" in arrays else ()
@@ -132,7 +133,7 @@ class Topology:
         return cls(**values | {"revision": revision, "is_curated": bool(values["is_curated"]), "mentioned": mentioned})
 
     def arrays(self) -> Arrays:
-        """Return what that of a whole corpus is made of, by name."""
+        """Return the arrays of a whole corpus' topology, by name."""
         arrays: dict[str, NDArray[Any]] = {"is_curated": np.array(self.is_curated)}
         for name, value in ((field_.name, getattr(self, field_.name)) for field_ in fields(self)):
             if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""The graph of a query whose topology is in the session's memory; texts, and what documents are called, are read."""
+"""The graph of a query with its topology in the session's memory; texts and titles are read from the tables."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -25,9 +25,9 @@ from pg_graphrag.search.query.session_values import cache_of_rows, cached_of_row
 from pg_graphrag.server import Row
 from pg_graphrag.text.words.names import title_keys
 
-# Titles of which it is kept which entities they name.
+# Titles for which the named entities are cached.
 MAX_TITLES = 5000
-# Rows of attached tables of which a session caches what their documents are called, and about what one takes.
+# Rows of attached tables whose documents' names a session caches, and about how many bytes one takes.
 MAX_CACHED_ROWS = 2000
 _ROW_BYTES = 500
 _NO_IDS = np.empty(0, np.int64)
@@ -61,7 +61,7 @@ class TopologyGraph(TableGraph):
         self.is_curated = topology.is_curated
         self._requested_ids: set[int] = set()
         self._document_rows: dict[int, Row] = {}
-        # By document, what it is about: its title, and of a row its key; none for what says nothing.
+        # By document, its subject: its title, and for a row its key; none if these say nothing.
         self._titles: dict[int, tuple[str, ...]] = {}
 
     @property
@@ -246,7 +246,7 @@ class TopologyGraph(TableGraph):
         return list(chain.from_iterable(titles)), np.repeat(self.topology.chunks.ids[places], counts)
 
     def documents(self, ids: Iterable[int]) -> dict[int, Row]:
-        """Return {id: what it is called} of documents that exist, read once for the query."""
+        """Return {id: title} of existing documents, read once for the query."""
         new_ids = {document for document in ids if document not in self._requested_ids}
         if not new_ids:
             return self._document_rows

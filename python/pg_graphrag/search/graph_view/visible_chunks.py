@@ -1,4 +1,4 @@
-"""What a query reads of the graph of some documents: their chunks by number, and mentions as they are asked for."""
+"""The chunks of some documents by number, and their mentions as a query asks for them."""
 
 from typing import NamedTuple
 
@@ -76,8 +76,9 @@ def key_of(query: Query, what: str) -> tuple[str, int, str]:
 
 
 class Mentions(NamedTuple):
-    """Mentions in chunks, (n,) int64 each: the `items` they are of, `chunks`, `ranks` of their sentences, and what was asked for
-    besides."""
+    """Mentions in chunks, (n,) int64 each: their `items`, `chunks`, `ranks` of their sentences, and further values on
+    request.
+    """
 
     items: Ids
     chunks: Ids
@@ -107,7 +108,7 @@ def _firsts(left: Ids, right: Ids) -> tuple[Ids, Ids]:
 
 
 def _at(items: Ids, distinct: Ids, values: Ids, otherwise: int) -> Ids:
-    """Return the values of `items`, of which `distinct`, ascending, have `values`."""
+    """Return the values of `items`; `values` are those of `distinct`, ascending."""
     at_items = np.full(len(items), otherwise, np.int64)
     is_known = within(items, distinct)
     at_items[is_known] = values[np.searchsorted(distinct, items[is_known])]
@@ -173,9 +174,9 @@ class VisibleChunks:
         return [row | {"mention_count": count} for row, is_known, count in zip(*columns, strict=True) if is_known]
 
     def mentions(self, db: Database, kind: str, items: list[int]) -> Mentions:
-        """Return the mentions of distinct entities or relationships (`kind`), of entities with their frequencies besides.
+        """Return the mentions of distinct entities or relationships (`kind`), of entities with their frequencies.
 
-        In how many chunks entities are is remembered.
+        The number of chunks of each entity is remembered.
         """
         mentions = self._read(db, _OF_ITEMS[kind], items, "tf" if kind == "entity" else "ranks")
         if kind == "entity":
@@ -183,11 +184,13 @@ class VisibleChunks:
         return mentions
 
     def numbered_mentions(self, db: Database, kind: str, items: list[int]) -> Mentions:
-        """Return the mentions of entities or relationships (`kind`), with their ids besides."""
+        """Return the mentions of entities or relationships (`kind`), with their ids."""
         return self._read(db, _WITH_IDS[kind], items, "ids")
 
     def links(self, db: Database, entities: list[int]) -> tuple[Ids, Ids]:
-        """Return (entities, relationships), (n,) each, of what the chunks state of distinct entities; how many is remembered."""
+        """Return (entities, relationships), (n,) each, that the chunks state for distinct entities; their number is
+        remembered.
+        """
         row = db.query(_LINKS, ["int8[]"], [entities])[0]
         items, chunks, relationships = (int64s(row[name]) for name in ("items", "chunks", "relationships"))
         is_visible = within(chunks, self.ids)

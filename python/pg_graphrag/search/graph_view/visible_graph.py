@@ -1,6 +1,7 @@
-"""The graph as some documents state it: what a query reads where a filter or row-level security leaves a part of a corpus.
+"""The graph that some documents state: for queries whose filter or row-level security leaves a part of a corpus.
 
-Nothing of it depends on the other documents: not the degrees, weights and counts that decide an order, and no text.
+Nothing of it depends on the other documents: neither the degrees, weights and counts that decide an order, nor any
+text.
 """
 
 from typing import Any
@@ -16,7 +17,7 @@ from pg_graphrag.search.query.query import Query, once
 from pg_graphrag.server import Row
 from pg_graphrag.server.caches.session_cache import cache
 
-# Of so many chunks the graph is read at once: that takes no longer than the statements of a walk.
+# For so few chunks the graph is read at once: that takes no longer than the statements of a walk.
 FEW_CHUNKS = 200
 # About what a chunk brings: rows that are read, and bytes. A larger graph is read where the same documents are asked often, as
 # the graph of a whole corpus is, and where the session may keep it.
@@ -26,7 +27,7 @@ LINKS_PER_QUERY = 20_000
 
 
 def visible_graph(query: Query) -> "VisibleTables | VisibleGraph":
-    """Return the graph of the query's visible documents; what is read of it is kept in the session for equal ones."""
+    """Return the graph of the query's visible documents; what is read of it is cached in the session for equal sets."""
     corpus, chunks = query.corpus, visible_chunks(query)
     graph: VisibleTables | VisibleGraph
     graph = whole_visible_graph(query) if _pays(query, chunks) else VisibleTables(query, chunks)
@@ -58,7 +59,7 @@ def _pays(query: Query, chunks: VisibleChunks) -> bool:
 
 
 class VisibleGraph(TopologyGraph):
-    """A graph of some documents, its topology in memory; texts are put together from these documents as they are asked for."""
+    """A graph of some documents, its topology in memory; texts are put together from these documents on request."""
 
     def __init__(self, query: Query, chunks: VisibleChunks, texts: VisibleTexts, key: tuple[str, int, str]):
         super().__init__(query, texts.topology)
@@ -67,7 +68,7 @@ class VisibleGraph(TopologyGraph):
         self._key = key
 
     def cache(self) -> None:
-        """Cache what has been read, as far as there is room: the topology first."""
+        """Cache what has been read, if there is room: the topology first."""
         corpus, texts = self.query.corpus, self._texts
         revision, room = texts.topology.revision, cache.room(corpus, self._key)
         if texts.nbytes > room:

@@ -1,6 +1,6 @@
-"""The graph as some documents state it, read from the tables as a query comes to it.
+"""The graph that some documents state, read from the tables step by step as a query walks.
 
-`visible_graph.VisibleGraph` answers the same from what all these documents state, read at once.
+`visible_graph.VisibleGraph` answers the same, but reads what all these documents state at once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,9 +29,9 @@ from pg_graphrag.search.graph_view.visible_topology import are_as_merged, read_e
 from pg_graphrag.search.query.query import Query
 from pg_graphrag.server import Database, Row, cached_property
 
-# Of so many times fewer chunks than the corpus has, all entities are read where their names are compared.
+# If the part has so many times fewer chunks than the corpus, all its entities are read for a comparison of names.
 _SMALL_PART = 20
-# Relationships of entities are looked at in parts, those first that could be of most degree: so many times what is asked for.
+# Relationships of entities are read in parts, possibly highest degrees first: so many times the requested number.
 _PART = 4
 _NO_IDS = np.empty(0, np.int64)
 
@@ -91,7 +91,7 @@ _ORDERS = {"entity": "tf", "relationship": "weight"}
 
 
 def heaviest(db: Database, kind: str, mentions: Ids, most: int) -> tuple[Ids, Ids]:
-    """Return (chunks, items) of the `most` weightiest mentions of each item; ties as of chunks."""
+    """Return (chunks, items) of the `most` weightiest mentions of each item; ties as in chunks."""
     sql = _HEAVIEST.format(kind=kind, order=_ORDERS[kind])
     row = db.query(sql, ["int8[]", "int4"], [mentions.tolist(), most])[0]
     return int64s(row["chunks"]), int64s(row["items"])
@@ -127,7 +127,7 @@ class _Relationships:
 
 
 class VisibleTables(TableGraph):
-    """A graph of some documents of which a query reads what it touches."""
+    """A graph of some documents, read as far as a query touches it."""
 
     def __init__(self, query: Query, chunks: VisibleChunks):
         super().__init__(query)

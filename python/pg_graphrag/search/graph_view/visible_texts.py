@@ -1,8 +1,8 @@
 """What some documents say of entities and relationships: names, types, keywords and descriptions.
 
-Most items need no merge of their own. Where the merged texts are what these documents state, they are read. Else where one
-visible mention states the item, or all mentions say the same, its text is that of the mention with the best sentence. Of the
-others all visible mentions are merged (sql/08_curation/015_merged.sql).
+Most items need no merge of their own. If the merged texts are exactly what these documents state, they are read.
+Otherwise, if one visible mention states the item, or all mentions say the same, the mention with the best sentence
+gives the text. For all other items the visible mentions are merged (sql/08_curation/015_merged.sql).
 """
 
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ _TEXTS_BYTES = 350
 
 
 class Text(NamedTuple):
-    """What is said of an item. Of an entity its `name` and `type`, of a relationship its `keywords`."""
+    """The texts of an item: for an entity its `name` and `type`, for a relationship its `keywords`."""
 
     description: str
     name: str = ""
@@ -29,13 +29,13 @@ class Text(NamedTuple):
     keywords: tuple[str, ...] = ()
 
     def entity(self, number: int, key: str, degree: int, mention_count: int) -> Row:
-        """Return the row of an entity of which this is the text."""
+        """Return the row of the entity with this text."""
         names = {"id": number, "key": key, "name": self.name, "type": self.type, "description": self.description}
         return names | {"degree": degree, "mention_count": mention_count}
 
 
 _PACKED = "coalesce(pg_catalog.string_agg(pg_catalog.int8send(u.id), ''::bytea), '') AS ids FROM pg_catalog.unnest($1) AS u (id)"
-# Items of which all mentions, visible or not, say the same: what any of them says is what the visible ones do.
+# Items whose mentions all say the same, visible or not: any of them gives the text of the visible ones.
 _UNIFORM = {
     "entity": f"SELECT {_PACKED} WHERE {UNIFORM_ENTITY.format(id='u.id')}",
     "relationship": f"""
@@ -43,7 +43,7 @@ SELECT {_PACKED}
  WHERE NOT EXISTS (SELECT FROM graphrag.relationship_values v WHERE v.relationship_id = u.id)
 """,
 }
-# Items of which people said something.
+# Items that people said something about.
 _CURATED = {
     "entity": f"""
 SELECT {_PACKED}
@@ -95,7 +95,8 @@ SELECT r.relationship_id AS id, r.keywords, r.description, r.sentence FROM graph
 class Stated:
     """Items, `ids` (n,), as some documents state them.
 
-    `as_merged` (n,) bool: of which the merged texts are that; `mentions`: of the others, by place, best sentence first.
+    `as_merged` (n,) bool: items whose merged texts are exactly that; `mentions`: for the others, by place, best sentence
+    first.
     """
 
     ids: Ids
@@ -108,7 +109,7 @@ Incident = Callable[[Ids], Ids]
 
 
 def read_texts(db: Database, kind: str, stated: Stated, incident: Incident | None) -> dict[int, Text]:
-    """Return what is said of items; `incident`: None where people said nothing."""
+    """Return the texts of items; `incident`: None if people said nothing."""
     texts = {}
     for row in _read(db, kind, stated, incident):
         description = row["description"]
@@ -134,7 +135,7 @@ class VisibleTexts:
         self.nbytes = self._topology_bytes
 
     def of(self, db: Database, kind: str, ids: Iterable[int]) -> dict[int, Text]:
-        """Return what is said of items that are there, also of others that were asked for before."""
+        """Return the texts of existing items, also of those asked for before."""
         texts = self._texts[kind]
         if missing := [item for item in ids if item not in texts]:
             places = self._ids[kind].places(list(dict.fromkeys(missing)))

@@ -1,4 +1,4 @@
-"""The topology of what some documents state, read for a filter or row-level security."""
+"""The topology of the graph that some documents state, for a filter or row-level security."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,15 +14,15 @@ UNIFORM_ENTITY = (
     "(SELECT pg_catalog.count(*) = 2 AND NOT pg_catalog.bool_or(v.kind = 'd')"
     " FROM graphrag.entity_values v WHERE v.entity_id = {id})"
 )
-# People said something of the entity, or of a relationship of it.
+# People said something about the entity, or about a relationship of it.
 CURATED_ENTITY = (
     "(EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = {entity}.corpus_id AND c.entity_key = {entity}.key)"
     " OR EXISTS (SELECT FROM graphrag.curated c WHERE c.corpus_id = {entity}.corpus_id AND c.other_entity_key = {entity}.key))"
 )
 
-# $1: documents, or what they mention. Degrees and order follow from these rows.
-# merged_counts: -1 where the merged texts are not of the mentions alone. uniform_ranks: of the merged sentence, where name and
-# type are those of each mention; -1 elsewhere.
+# $1: documents, or their mentions. Degrees and order follow from these rows. merged_counts: -1 if the merged texts are
+# not of the mentions alone. uniform_ranks: rank of the merged sentence if every mention has the same name and type;
+# else -1.
 _VISIBLE_ENTITIES = f"""
 SELECT pg_catalog.array_agg(e.key) AS keys, {packed(ids="e.id", merged_counts="e.merged_count", uniform_ranks="e.uniform_rank")}
   FROM (SELECT x.id, x.key,
@@ -72,7 +72,7 @@ def read_entities(db: Database, ids: Ids, *, is_curated: bool) -> Row:
 
 
 def are_as_merged(entity: Row, counts: Ids, best_ranks: Ids) -> Flags:
-    """Return of which entities of `read_entities` the merged texts are what documents state, (n,) bool.
+    """Return for which entities of `read_entities` the merged texts are exactly what these documents state, (n,) bool.
 
     `counts`, `best_ranks`: of the mentions in these documents.
     """
@@ -81,7 +81,7 @@ def are_as_merged(entity: Row, counts: Ids, best_ranks: Ids) -> Flags:
 
 
 def read_visible(query: Query) -> Topology:
-    """Read the topology of what the query's visible documents state."""
+    """Read the topology of the graph that the query's visible documents state."""
     db, documents = query.db, query.visible_ids
     (curated,) = db.query(CURATED, ["int4"], [query.corpus.id])
     relationship, chunk, mentioned, stated = (

@@ -1,4 +1,6 @@
-"""The modes of search, context and ask. Each is a module of this package with one object, MODE; a new one is a new module."""
+"""The modes of search, context and ask. Each is a module of this package with one object, MODE; a new mode is a new
+module.
+"""
 
 import importlib
 from functools import cache

@@ -1,9 +1,9 @@
-"""drift: DRIFT search (Microsoft Research 2024), from the reports that a query is about into the graph.
+"""drift: DRIFT search (Microsoft Research 2024), which starts from reports about the query and goes into the graph.
 
-Search and context ask no model, except for keywords as the other modes do: they look around the entities that the best
-reports rest on, and around those of the query. For ask, models read the best reports (a primer), and the questions that this
-raises are followed up by graph_local: one expansion, `primer_folds`, `n_depth` rounds of `drift_k_followups`, one answer. What
-fails costs itself, not the answer, and the context says so.
+Search and context ask no model, except for keywords as other modes do: they look around the entities of the best
+reports and of the query. For ask, models read the best reports (a primer), and graph_local follows up the questions
+that this raises: one expansion, `primer_folds`, `n_depth` rounds of `drift_k_followups`, one answer. If a step fails,
+the answer does without it, and the context says so.
 """
 
 from collections.abc import Sequence
@@ -84,7 +84,7 @@ def evidence(query: Query) -> graph_evidence.Evidence:
 
 
 def matched_reports(query: Query, limit: int) -> list[ReportMatch]:
-    """Return the reports of the level that a query is about, best first; with a WARNING where there are none at all."""
+    """Return the reports of the level that a query is about, best first; with a WARNING if there are none at all."""
     cut = themes.level_cut(query)
     if cut:
         return match_reports(query, limit, communities=cut)
@@ -99,13 +99,13 @@ def searched_reports(query: Query, _: int) -> list[CommunityReport]:
 
 @dataclass
 class _Primer:
-    """The best reports; and the entities that they rest on, the relationships among them, and which report each is of."""
+    """The best reports; and their entities, the relationships among these, and the report of each."""
 
     reports: list[CommunityReport] = field(default_factory=list)
     evidence: graph_evidence.Evidence = field(default_factory=graph_evidence.Evidence)
 
 
-# Of each community the members that its report's findings rest on, then those with most relationships.
+# For each community the members in its report's findings, then those with most relationships.
 _MEMBERS = """
 SELECT s.community_id, s.entity_id
   FROM (SELECT m.community_id, m.entity_id, e.key,
@@ -261,11 +261,13 @@ def _end(search: _Search, rounds: Sequence[dict[str, int]]) -> str | None:
 
 
 def _reports(search: _Search) -> list[CommunityReport]:
-    """Return the reports of the primer, best first: those near the question, expanded to what a report could say of it."""
+    """Return the reports of the primer, best first: those near the question, which is expanded to what a report could say
+    of it.
+    """
     query = search.query
     matches = matched_reports(query, PRIMER_REPORTS)
     if matches and query.dense_works:
-        # The nearest report shows what the expansion has to look like; only a vector makes use of it.
+        # The nearest report is the model for the expansion; only a vector can use it.
         (example,) = read_reports(query.db, [matches[0].community_id])
         arguments = {"question": search.question, "report": example.content}
         outcome = query.models.ask("expand", arguments)
@@ -387,7 +389,7 @@ def estimate(dry_run: "DryRun") -> None:
         dry_run.add("primer", number, tokens + unknown)
     follow_ups = query.options[DRIFT_K_FOLLOWUPS] * query.options[N_DEPTH]
     if follow_ups:
-        # As many may be looked at besides that nothing is near, and those of a round more.
+        # As many more may be needed if nothing is near, and those of a round.
         dry_run.embeds(2 * follow_ups + query.options[DRIFT_K_FOLLOWUPS])
         tokens = dry_run.tokens("follow_up", question=dry_run.longest_part(), whole=query.text)
         dry_run.add("follow_up", follow_ups, follow_ups * (tokens + dry_run.quarter(dry_run.room)))

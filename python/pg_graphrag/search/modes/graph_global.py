@@ -1,8 +1,8 @@
-"""graph_global: GraphRAG's global search (arXiv 2404.16130), from the reports on themes down.
+"""graph_global: GraphRAG's global search (arXiv 2404.16130), over reports on communities.
 
-Ask maps and reduces over the reports of one level: a model reads all of them (`dynamic`: those that a model finds relevant) in
-batches and gives points with scores; the answer is made from the best points. If a batch fails, the answer misses its reports,
-and the context says so.
+For ask, a model reads the reports of one level in batches (`dynamic`: only those that a model finds relevant) and gives
+points with scores. The answer is made from the best points. If a batch fails, the answer misses its reports, and the
+context says so.
 """
 
 from collections.abc import Callable, Iterable
@@ -41,7 +41,7 @@ GLOBAL_REPORTS = 20
 CHUNKS_PER_REPORT = 50
 # Added to the nearness of a chunk that a finding rests on.
 TELLING = 0.1
-# Of 0 to 5, from which on a report is relevant (GraphRAG's dynamic community selection).
+# From this grade on, of 0 to 5, a report is relevant (GraphRAG's dynamic community selection).
 RELEVANT = 1
 
 

@@ -1,4 +1,4 @@
-"""hybrid: words, windows and a walk over the graph; a corrected query of any mode is searched by it besides."""
+"""hybrid: words, windows and a walk over the graph. Corrected queries of any mode are searched by it too."""
 
 from pg_graphrag.search.query.mode import Context, Mode
 from pg_graphrag.search.retrievers import graph_evidence

@@ -1,7 +1,8 @@
-"""lazy: LazyGraphRAG (Microsoft Research 2024): best-first over chunks, breadth-first over communities, a budget of tests.
+"""lazy: LazyGraphRAG (Microsoft Research 2024): best-first over chunks, breadth-first over communities, a budget of
+tests.
 
-The index costs no call. A relevance test decides whether a chunk helps: by a model, or by the chunk's nearness to the query
-and a threshold. `k`, `z` and the threshold were not published; they are ours.
+The index needs no call of a model. A relevance test decides whether a chunk helps: a model, or a threshold on the
+chunk's similarity to the query. `k`, `z` and the threshold were not published; they are ours.
 """
 
 from collections import defaultdict
@@ -54,8 +55,8 @@ CONCEPTS_EACH = 5
 # Share of a context that the claims of its chunks may have.
 CLAIMS = 0.15
 
-# Of (a query, chunks in the order in which the budget is spent, how much of it would be left) to (whether each chunk is
-# relevant, how much more than one for each was spent: requests that were sent again).
+# From (a query, chunks in the order in which the budget is spent, the rest of the budget) to (whether each chunk is
+# relevant, how many tests beyond one for each were spent: requests that were sent again).
 Tester = Callable[[Query, Sequence[int], int], tuple[Sequence[bool], int]]
 
 
@@ -121,10 +122,10 @@ def by_nearness(query: Query, chunks: Sequence[int], spare: int) -> tuple[list[b
 
 
 def match(query: Query, budget: int, tester: Tester) -> Match:
-    """Search communities breadth first, their chunks best first; go deeper into those that hold what is relevant.
+    """Search communities breadth first, their chunks best first; go deeper into those with relevant chunks.
 
-    Of each community the `k` nearest untested chunks are tested; after `z` communities in a row with nothing relevant the
-    search goes into the parts of the relevant ones; it ends when none remain or the budget is spent.
+    Of each community the `k` nearest untested chunks are tested. After `z` communities in a row with nothing relevant the
+    search goes into the parts of the relevant ones. It ends when none remain or the budget is spent.
     """
     result = Match(nearness=candidates(query))
     ids, scores = np.array([*result.nearness], np.int64), np.array([*result.nearness.values()])
@@ -274,7 +275,7 @@ def _refined(query: Query) -> tuple[list[SubQuery], str]:
 def _by_community(query: Query, relevant: dict[int, int], sources: Sources) -> list[Passage]:
     """Return for each community a passage with its concepts and claims, then one for each of its relevant chunks.
 
-    A chunk's has the window nearest the question, and what the chunk states of the concept subgraph besides.
+    A chunk's passage has the window nearest the question, and what else the chunk states of the concept subgraph.
     """
     groups: dict[int, list[int]] = {}
     for chunk, community in relevant.items():
@@ -368,7 +369,7 @@ def estimate(dry_run: "DryRun") -> None:
         * (2 * concepts.STATEMENTS_EACH * concepts.PAIRS_EACH + concepts.CONCEPTS_EACH)
     )
     if query.corpus.has_rows:
-        # Rows to which relevant rows lead are read besides.
+        # Rows that relevant rows refer to are read too.
         sizes = dry_run.largest_chunk_bytes(len(sizes) + MAX_ROWS)
     overhead = (dry_run.HEADING + names) * len(sizes) + int(row["claims"]) + int(row["described"])
     # A window, and sentences that begin or end outside it.

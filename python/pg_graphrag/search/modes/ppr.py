@@ -1,7 +1,8 @@
 """ppr: personalised PageRank alone.
 
-With the profile paper HippoRAG 2 (arXiv 2502.14802): PageRank from the endpoints of the facts nearest to the query. Its filter
-of facts by a model is left out: like other calls to models it would be a transform. Only the neighbourhood of the seeds is read.
+With the profile paper it is HippoRAG 2 (arXiv 2502.14802): PageRank from the endpoints of the facts nearest to the
+query. Its filter of facts by a model is left out: here calls to models are transforms. Only the neighbourhood of the
+seeds is read.
 """
 
 from pg_graphrag.ground.numeric import distinct, np

@@ -1,1 +1,1 @@
-"""Searches of corpora that other nodes have: asked as the caller, by his own user mapping, and answered as he is there."""
+"""Searches of corpora on other nodes: asked as the caller, by his own user mapping, with his rights there."""

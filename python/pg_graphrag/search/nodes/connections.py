@@ -1,8 +1,8 @@
-"""Statements at other nodes, asked side by side in the session's background thread (llm/endpoints/loop.py).
+"""Statements at other nodes, sent side by side in the session's background thread (llm/endpoints/loop.py).
 
-What a node answers is data: rows of text, so many and no more, in so many bytes and seconds. Connections are kept for the next
-call in this module's memory, where no SQL can name them; each is used with the settings, password included, that it was opened
-with.
+A node's answer is data: rows of text, bounded in number, bytes and seconds. Connections are kept for the next call in
+this module's memory, where no SQL can name them. Each is used only with the settings, password included, that it was
+opened with.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ STEP_SECONDS = 0.03
 CONNECT_SECONDS = 10.0
 # How long an answer may be: at least, for each of its rows, and at most.
 LEAST_BYTES, ROW_BYTES, MOST_BYTES = 2**24, 2**20, 2**28
-# Of the processor, to tell the parts of an answer from each other; the largest takes a third.
+# Processor time for separating the parts of an answer; the largest takes a third.
 MOST_PARSING_SECONDS = 1.0
 # Texts of errors and notices, and how many notices of one answer are passed on.
 MAX_TEXT, MAX_NOTICES = 2000, 5
 # Connections that a session keeps.
 MAX_KEPT = 8
-# Of a connection that has ended.
+# The SQLSTATE of a connection that has ended.
 _LOST = "08006"
 # SQLSTATEs without those that say that nothing is wrong.
 _IS_ERROR = re.compile(r"(?!0[0-3])[0-9A-Z]{5}")
@@ -57,7 +57,7 @@ class Question:
 
 @dataclass(slots=True)
 class Answer:
-    """Rows of a node, and what it said beside: (whether it is a WARNING, message, detail, hint)."""
+    """Rows of a node, and its messages: (whether it is a WARNING, message, detail, hint)."""
 
     rows: list[Row] = field(default_factory=list)
     notices: list[tuple[bool, str, str | None, str | None]] = field(default_factory=list)
@@ -72,14 +72,14 @@ class NodeError(GraphRAGError):
 
 
 class Asked:
-    """What is asked of nodes and not answered yet. `close` gives up what is under way."""
+    """Requests to nodes that are not answered yet. `close` gives them up."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._requests = Requests()
 
     def start(self, tag: Any, work: Any) -> None:
-        """Start a coroutine, of what it returns `outcomes` gives with `tag`."""
+        """Start a coroutine, whose result `outcomes` gives with `tag`."""
         self._requests.start(tag, work)
 
     def outcomes(self) -> Iterator[tuple[Any, Any]]:
@@ -96,7 +96,7 @@ class Asked:
             yield tag, error if error is not None else result
 
     def close(self) -> None:
-        """End what is under way."""
+        """End the requests under way."""
         self._requests.cancel()
 
 
@@ -106,7 +106,7 @@ _kept: dict[Link, "_Connection"] = {}
 
 async def answer(link: Link, question: Question) -> Answer | NodeError:
     """Return what a node answers, or why it did not."""
-    # Of a kept connection it may not be known yet that it has ended. A search only reads: it can be asked again.
+    # A kept connection may have ended without notice. A search only reads, so it can be repeated.
     for kept in (_kept.pop(link, None), None):
         if kept is not None and not kept.is_usable():
             kept.close()
@@ -185,7 +185,7 @@ class _Connection:
         connection.add_notice_handler(self._note)
 
     def close(self) -> None:
-        """End it; a node ends what it does for it when it looks for it."""
+        """Close the connection; the node notices and ends its work."""
         self._pgconn.finish()
 
     def is_usable(self) -> bool:
@@ -203,7 +203,7 @@ class _Connection:
     async def ask(self, question: Question) -> Answer | NodeError:
         """Return the rows of a statement, or its error, after which others can be asked.
 
-        Raises NodeError where the connection is of no more use: it was lost, or answers what was not asked.
+        Raises NodeError if the connection is unusable: it was lost, or answers something else.
         """
         pgconn, self._answer, self._parsing = self._pgconn, Answer(), 0.0
         fault: NodeError | None = None
@@ -219,7 +219,7 @@ class _Connection:
             while True:
                 while self._is_busy():
                     await _ready(pgconn.socket)
-                    # The library keeps what has come of a row: what is there to be read tells how much that will be.
+                    # The library buffers an incomplete row: the unread bytes tell how long it will be.
                     received += _waiting_bytes(pgconn.socket)
                     if received > most_bytes:
                         raise self._odd(f"its answer has more than {most_bytes // 2**20} MB")
@@ -251,7 +251,7 @@ class _Connection:
         """Whether more must come before there is a result."""
         began = time.thread_time()
         is_busy = bool(self._pgconn.is_busy())
-        # The library keeps these for who takes them.
+        # The library keeps notifications until they are taken.
         while self._pgconn.notifies() is not None:
             pass
         # It looks for each setting that a node reports among all before.
@@ -334,5 +334,5 @@ def _text(value: bytes | None) -> str | None:
 
 
 def _shortened(text: Any) -> Any:
-    """Return a text of a node as it is passed on."""
+    """Return a node's text as it is passed on."""
     return None if text is None else str(text).strip()[:MAX_TEXT]

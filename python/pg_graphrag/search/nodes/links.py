@@ -1,6 +1,7 @@
-"""Who reaches which node: the owner's foreign server of the node's name, and the caller's own user mapping for it.
+"""Who reaches which node: the owner's foreign server with the node's name, and the caller's own user mapping for it.
 
-It is read with the caller's rights: PostgreSQL shows a mapping's password to its role, while that has USAGE on the server.
+Both are read with the caller's rights: PostgreSQL shows a mapping's password to its role while the role has USAGE on
+the server.
 """
 
 import importlib
@@ -12,14 +13,14 @@ from pg_graphrag.server import OWNER, Database, Row
 from pg_graphrag.server.backend import loading
 from pg_graphrag.server.corpus.corpora import ElsewhereError
 
-# Of a node, and of who connects: what else they say is left to postgres_fdw.
+# Options for the node and for the role; all others are left to postgres_fdw.
 _OF_SERVER = frozenset(
     "host hostaddr port dbname sslmode sslnegotiation sslrootcert sslcrl sslcrldir sslsni ssl_min_protocol_version"
     " ssl_max_protocol_version channel_binding require_auth target_session_attrs load_balance_hosts keepalives"
     " keepalives_idle keepalives_interval keepalives_count tcp_user_timeout options".split()
 )
-# A password that the node has asked for is the caller's; a certificate or ticket would be that of the server's own user, and a
-# password in plain text would be the node's to use elsewhere.
+# A password that the node asks for must be the caller's; a certificate or ticket would be that of the server's own
+# user, and the node could use a plain-text password elsewhere.
 _DEFAULTS = {
     # Else PGHOSTADDR of the server's own user would be asked in place of the host.
     "hostaddr": "",
@@ -52,7 +53,7 @@ SELECT n.name AS node, pg_catalog.quote_ident(n.name) AS quoted_node, pg_catalog
   LEFT JOIN pg_catalog.pg_user_mappings m ON m.srvid = s.oid AND m.umuser <> 0 AND m.usename = current_user
  ORDER BY n.name
 """
-# Who was given functions one by one may not read the nodes; who has no mapping reaches none of them.
+# A caller with EXECUTE on single functions may not read the nodes; one without a mapping reaches none of them.
 _MAY_ASK = """
 SELECT pg_catalog.has_table_privilege('graphrag.nodes', 'SELECT')
        AND EXISTS (SELECT FROM pg_catalog.pg_user_mappings m WHERE m.umuser <> 0 AND m.usename = current_user)
@@ -83,9 +84,9 @@ def load_searches() -> None:
 
 
 def link_of(db: Database, elsewhere: ElsewhereError) -> Link:
-    """Return how the caller reaches the node that has a corpus.
+    """Return how the caller reaches the node that holds a corpus.
 
-    Raises ElsewhereError: as it is given, with what is missing in its HINT.
+    Raises ElsewhereError: the given one, with what is missing in its HINT.
     """
     (row,) = db.query(_LINKS, ["text[]"], [[elsewhere.node]])
     missing = _missing(row)
@@ -103,7 +104,7 @@ def all_links(db: Database) -> list[Link]:
 
 
 def _missing(row: Row) -> str | None:
-    """Return what is to be done before the caller reaches a node; None where nothing is."""
+    """Return what must be done before the caller can reach a node; None if nothing."""
     server, role = row["quoted_node"], row["quoted_role"]
     if not row["has_server"]:
         return f"the owner of the extension can CREATE SERVER {server} FOREIGN DATA WRAPPER postgres_fdw OPTIONS (…)."

@@ -1,4 +1,4 @@
-"""graphrag.search of corpora that other nodes have: the same call there, and its rows as they are there."""
+"""graphrag.search of corpora on other nodes: the same call is made there, and its rows are returned as they are."""
 
 import json
 import math
@@ -47,7 +47,7 @@ _INT4, _INT8 = 2**31, 2**63
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What search was called with, but the corpus; as SQL has it."""
+    """The arguments of search, without the corpus, in SQL's types."""
 
     text: str | None
     mode: str | None
@@ -63,7 +63,7 @@ class Arguments:
         return [self.text, corpus, self.mode, top_k, self.filter, _array(self.low), _array(self.high), self.options]
 
     def of_all_rows(self, count: int) -> "Arguments":
-        """Return them for the first `count` rows; what is left out of the merged answer is left out here."""
+        """Return the arguments for the first `count` rows; offset and relevance are applied to the merged answer here."""
         values = read_options(self.options, "{}")
         values.pop("offset", None)
         if values.get("min_relevance") is not None:
@@ -73,10 +73,10 @@ class Arguments:
 
 
 def search_there(db: Database, elsewhere: ElsewhereError, arguments: Arguments) -> list[tuple[Any, ...]]:
-    """Return the rows of search() of a corpus that another node has, as they are there.
+    """Return the rows of search() of a corpus that another node holds, unchanged.
 
-    Raises GraphRAGError: 42704 where the caller cannot, or is not to, reach the node from here; 08001 and 08006 where it is
-      not there, 08P01 for an answer that is none; else its own error, with the node's name.
+    Raises GraphRAGError: 42704 if the caller cannot, or must not, reach the node from here; 08001 and 08006 if it is not
+      there, 08P01 for an invalid answer; else its own error, with the node's name.
     """
     if read_options(arguments.options, "{}").get("nodes") == "here":
         raise elsewhere
@@ -108,17 +108,17 @@ class OthersSearches:
         self._asked = Asked(db)
 
     def start(self, link: Link, corpora: Sequence[str], *, all_others: bool = False) -> None:
-        """Begin to ask a node for some of its corpora, and for all others of which the caller sees something there."""
+        """Begin to ask a node for some of its corpora, and for all others in which the caller sees something there."""
         self._asked.start(link, partial(self._search_all, link, corpora, all_others))
 
     def close(self) -> None:
-        """End what is under way."""
+        """End the requests under way."""
         self._asked.close()
 
     def answers(self) -> Iterator[tuple[str, list[tuple[Any, ...]] | GraphRAGError]]:
-        """Yield (corpus, its rows or why it has none) as they come; rows as of search(), with their relevance at the end.
+        """Yield (corpus, its rows or its error) as they come; rows as in search(), with their relevance at the end.
 
-        Of a node that did not say which corpora it has the name is that of the node, as ``* at node "b"``.
+        If a node did not say which corpora it has, its own name stands instead: ``* at node "b"``.
         """
         for link, answers in self._asked.outcomes():
             for corpus, is_asked, result in answers:
@@ -146,7 +146,7 @@ class OthersSearches:
                 lost = self._in_time(link, result)
                 answers.append((_all_of(link), False, lost))
             elif result.sqlstate != "42501":
-                # Of which corpus that was said is not known, nor whether he sees anything of it.
+                # It is unknown which corpus failed, and whether the caller sees anything of it.
                 failed = NodeError(link.node, "it could not say what you may read there", sqlstate=result.sqlstate)
                 answers.append((_all_of(link), False, failed))
         for corpus, is_asked in names.items():
@@ -177,7 +177,7 @@ def _all_of(link: Link) -> str:
 
 
 def _rows(db: Database, link: Link, result: Answer) -> list[tuple[Any, ...]]:
-    """Return the rows of search() that a node has given, checked; and pass on what it said beside."""
+    """Return the checked rows of search() of a node, and pass on its messages."""
     for is_warning, message, detail, hint in result.notices:
         texts = {name: text for name, text in (("detail", detail), ("hint", hint)) if text}
         (db.warning if is_warning else db.notice)(f'node "{link.node}": {message.removeprefix("graphrag: ")}', **texts)
@@ -210,7 +210,7 @@ def _judged_rows(db: Database, link: Link, result: Answer) -> list[tuple[Any, ..
 
 
 def _row(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Return a row of search() of its texts; ValueError or TypeError for what is none."""
+    """Return a row of search() made of its texts; ValueError or TypeError if they are none."""
     rank, chunk_id, document_id, source_key, title, content, score, explain = values
     if None in (source_key, content, explain) or not explain.startswith("{") or not math.isfinite(float(score)):
         raise ValueError

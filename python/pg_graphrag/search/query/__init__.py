@@ -1,1 +1,1 @@
-"""A question as retrievers see it: the request, its terms and vectors, who asks, and which mode."""
+"""A question as retrievers see it: the request, its terms and vectors, the caller, and the mode."""

@@ -1,7 +1,8 @@
-"""Which vectors are all compared with a query, and those that a session caches: one matrix product instead of a scan.
+"""Which vectors are all compared with a query, and which of them a session caches: one matrix product instead of a
+scan.
 
-The rows of a vector table never change, so that of a new revision only the new ones are read (`session_cache` says
-when what is cached is right).
+The rows of a vector table never change, so for a new revision only new rows are read (`session_cache` says when cached
+rows are right).
 """
 
 from collections.abc import Callable, Iterator
@@ -24,21 +25,21 @@ FIRST_ROWS = 5000
 ROWS_PER_QUERY = 2000
 # Rows that are read at a time.
 _PART = 256
-# A product computes so many columns alike, and what is left over otherwise: the last bits of a row's cosine would tell how many
-# other rows there are. A multiple of what any processor takes at once.
+# A product computes so many columns alike, and the remainder in another way: the last bits of a row's cosine would
+# reveal how many other rows there are. A multiple of any processor's block.
 _COLUMNS_AT_ONCE = 32
 
-# Of ids, (n,) int64, which are meant, (n,) bool.
+# From ids, (n,) int64, to which of them count, (n,) bool.
 Allowed = Callable[[Ids], Flags]
 
 # SQL conditions on rows `v` of windows and mentions. By chunks, which these have an index on: of a few documents the vectors are
 # looked up, where by `document_id` all were read.
 OF_DOCUMENTS = "WHERE v.chunk_id IN (SELECT c.id FROM graphrag.chunks c WHERE c.document_id = ANY ({documents}))"
-# Of all but a few documents.
+# For all but a few documents.
 OF_OTHERS = "WHERE v.document_id <> ALL ({documents})"
 _OF_THEIR_CHUNKS = "AND v.chunk_id IN (SELECT w.chunk_id FROM graphrag.chunk_windows w WHERE w.id = ANY ($1))"
 
-# (row, chunk, document, what the row is of: a chunk or an entity or a relationship).
+# (row, chunk, document, its item: a chunk or an entity or a relationship).
 _COLUMNS = {
     "window": "v.window_id, v.chunk_id, v.document_id, v.chunk_id FROM {rows} v",
     "entity": "v.entity_id, 0::int8, 0::int8, v.entity_id FROM {rows} v",
@@ -53,9 +54,9 @@ for _item in ("entity", "relationship"):
 @dataclass(frozen=True, eq=False)
 class VectorRows:
     """Rows in ascending order of `ids`, with `chunks`, `documents`, `items`, all (n,) int64; `matrix` (dimensions, columns)
-    float32, of which the first n are the rows'.
+    float32, whose first n columns are the rows'.
 
-    `matrix` is None where the rows are more than the `most` that could be cached.
+    `matrix` is None if there are more rows than could be cached (`most`).
     """
 
     revision: str | None
@@ -72,7 +73,7 @@ class VectorRows:
         return cls(revision, **arrays, most=spaces.MAX_ROWS)
 
     def arrays(self) -> Arrays:
-        """Return what they are made of, by name."""
+        """Return its arrays by name."""
         assert self.matrix is not None
         columns = {"ids": self.ids, "chunks": self.chunks, "documents": self.documents, "items": self.items}
         return columns | {"matrix": self.matrix}
@@ -132,7 +133,7 @@ def nearest(cosines: Scores, limit: int) -> Ids:
 def nearest_allowed(ids: Ids, cosines: Scores, limit: int, are_allowed: Allowed) -> Ids:
     """Return the places of the `limit` highest cosines whose ids are allowed, and of all that tie with the last.
 
-    Whether ids are allowed is asked of the nearest first, of no more than it takes.
+    Whether ids are allowed is checked from the nearest on, for as few as possible.
     """
     order = np.argsort(-cosines, kind="stable")
     best = np.empty(0, np.intp)
@@ -155,8 +156,8 @@ def table(query: Query, kind: str) -> str:
 def are_all_compared(query: Query, kind: str) -> bool:
     """Return whether a query is compared with all vectors of a kind that it may see.
 
-    With the windows and entities of a part of a corpus it always is: what an index finds depends on all its rows. What waits to
-    be removed leaves no part: the index has it after the removal too, until it is vacuumed.
+    It always is with the windows and entities of a part of a corpus: the result of an index depends on all its rows.
+    Documents that wait to be removed do not make a part: the index has them after the removal too, until it is vacuumed.
 
     `kind`: window, entity, entity_mention or relationship_mention.
     """
@@ -167,9 +168,10 @@ def are_all_compared(query: Query, kind: str) -> bool:
 
 @once
 def are_few(query: Query, kind: str) -> bool:
-    """Return whether a query may see few vectors of a kind: how many others there are makes no difference.
+    """Return whether a query may see only few vectors of a kind, however many others there are.
 
-    Of few, cosines are computed here, bit for bit the same from the cache and from the table; of many, pgvector computes them.
+    For few, cosines are computed here, bit for bit the same from the cache and from the table; for many, pgvector computes
+    them.
     """
     corpus = query.corpus
     if corpus.space is None:
@@ -220,7 +222,7 @@ def cached(query: Query, kind: str) -> VectorRows | None:
         return None
     key = "vectors", corpus.space, kind
     name = f"vectors-{corpus.space}-{kind.replace('_', '-')}"
-    # All mentions are read for every query; and what is cached already is only added to.
+    # All mentions are read for every query; and cached rows are only added to.
     first = kind.endswith("_mention")
     rows: VectorRows | None = cache.latest(corpus, key)
     if rows is not None and rows.revision == corpus.revision and rows.matrix is not None:
@@ -247,9 +249,10 @@ def cached(query: Query, kind: str) -> VectorRows | None:
 
 
 def read_cosines(query: Query, kind: str, ids: Ids, vectors: list[Vectors]) -> list[Scores]:
-    """Return for each of some vectors its cosines to rows, (n,) float64 in the order of `ids`, bit for bit as if cached.
+    """Return for each of some vectors its cosines to rows, (n,) float64 in the order of `ids`, bit for bit as from the
+    cache.
 
-    What pgvector computes differs in the last bits.
+    pgvector's results differ in the last bits.
     """
     order = np.argsort(ids)
     cosines = [np.zeros(len(ids)) for _ in vectors]
@@ -280,7 +283,7 @@ def _none(revision: str | None, most: int) -> VectorRows:
 
 
 def _read(query: Query, kind: str, cached_rows: VectorRows | None, most: int) -> VectorRows:
-    """Read which rows there are, at most so many, and the vectors of those not cached yet."""
+    """Read which rows exist, up to a limit, and the vectors that are not cached yet."""
     dimensions = query.corpus.options.embedding.dimensions
     columns = ("ids", "chunks", "documents", "items")
     aggregates = packed(**{name: f"v.{name}" for name in columns})

@@ -1,4 +1,4 @@
-"""graphrag.embed, embedding_engine and understand: what the models of a corpus make of a text, as SQL functions."""
+"""graphrag.embed, embedding_engine and understand: SQL functions that apply a corpus' models to a text."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from pg_graphrag.search.query.understanding import Understanding, understand
 from pg_graphrag.server import Database
 from pg_graphrag.server.access.caller import caller_of
 from pg_graphrag.server.access.entry import as_owner
-from pg_graphrag.server.corpus.corpora import find
+from pg_graphrag.server.corpus.corpora import find_corpus
 from pg_graphrag.server.corpus.options import Embedding
 
 
@@ -23,7 +23,7 @@ def embed(db: Database, text: str | None, corpus: str) -> str | None:
     caller = caller_of(db, corpus)
 
     def run() -> str | None:
-        target = find(db, corpus)
+        target = find_corpus(db, corpus)
         if text is None:
             return None
         model = target.options.embedding
@@ -44,7 +44,7 @@ def understand_named(db: Database, question: str | None, corpus: str | None) -> 
     caller, text = caller_of(db, corpus), question_of(question)
 
     def run() -> Understanding:
-        target = find(db, corpus)
+        target = find_corpus(db, corpus)
         understanding = understand(Models(db, target, caller), text, insist=True)
         save_accounts(db, target)
         return understanding

@@ -1,4 +1,4 @@
-"""A chunk that a search found, as it goes from retrieval through the stages of a request to its answer."""
+"""A chunk that a search found, from retrieval through the stages of a request to its answer."""
 
 from dataclasses import dataclass, field
 from typing import Any

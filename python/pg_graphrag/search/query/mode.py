@@ -32,7 +32,7 @@ class Budgets:
 
 
 def shares(text: float, reports: float) -> Callable[[SearchOptions, int], Budgets]:
-    """GraphRAG's shares of the whole; the rest is for claims, a third of it at most, entities and relationships."""
+    """GraphRAG's shares of the whole; the rest is for claims (a third of it at most), entities and relationships."""
 
     def budgets(options: SearchOptions, total: int) -> Budgets:
         for_text, for_reports = int(total * text), int(total * reports)
@@ -45,10 +45,10 @@ def shares(text: float, reports: float) -> Callable[[SearchOptions, int], Budget
 class Context:
     """The parts of a mode's context besides its chunks.
 
-    `evidence`: where its entities and relationships come from; `in_order`: relationships come as the evidence has them (GraphRAG:
-    those inside the network first), not the best scored first; `reports`: at most so many; `texts`: those of the chunks that are
-    shown beside reports; `claims`: of the evidence, or of the chunks; `arrange`: the order of the chunks; `budgets`: of a whole
-    (`context_packing.proportional`).
+    `evidence`: the sources of its entities and relationships; `in_order`: relationships keep the order of the evidence
+    (GraphRAG: those inside the network first), instead of the best scored first; `reports`: returns at most so many;
+    `texts`: chooses the chunks that are shown beside reports; `claims`: of the evidence, or of the chunks; `arrange`: the
+    order of the chunks; `budgets`: divides the whole (`context_packing.proportional`).
     """
 
     evidence: tuple["EvidenceSource", ...] = ()
@@ -64,17 +64,17 @@ class Context:
 class Mode:
     """A mode of search, context and ask.
 
-    `name`, `does`, `source`, `details`: its name, what it does, its paper or page, and what else there is to know, in the
-      words of the manual.
+    `name`, `does`, `source`, `details`: its name, what it does, its paper or page, and further facts, in the words of the
+      manual.
     `place`: its place in lists of modes.
     `function`: the comment of its own SQL function, name_search; None: it has none.
     `options`: names of shared options, and its own options.
     `defaults`: its own defaults of shared options.
-    `mistaken_for`: modes that it could be mistaken for, and the hint for one of their options.
+    `mistaken_for`: modes that it could be confused with, and the hint for one of their options.
     `reads_keywords`: whether it uses keywords.
     `answer`: makes the context of an answer with models, of so many tokens; None: the answer is made from the context that
       `context` describes.
-    `estimate`: counts the requests of `answer` at most; None: `answer` itself makes its requests of the dry run.
+    `estimate`: counts the requests of `answer` at most; None: `answer` itself makes its requests to the dry run.
     """
 
     name: str

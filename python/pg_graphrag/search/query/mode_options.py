@@ -87,10 +87,11 @@ class Option(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """Names and defaults as in LightRAG and GraphRAG where they have them (docs/search.md, Options).
+    """Names and defaults of LightRAG and GraphRAG where they have them (docs/search.md, Options).
 
-    `rrf_k` None: the mode fuses by scores; `answer_timeout` None: the corpus'; `query_entities` and `answer_types` None: those of
-    the understanding; `ASK_OPTIONS` None: the caller says nothing; `own_values`: values of options that only one mode has.
+    `rrf_k` None: the mode fuses by scores; `answer_timeout` None: the corpus'; `query_entities` and `answer_types` None:
+    those of the understanding; `ASK_OPTIONS` None: the caller says nothing; `own_values`: values of options that only one
+    mode has.
     """
 
     profile: str = "best"
@@ -145,7 +146,7 @@ PAPER: dict[str, Any] = {
     "excerpts": False,
 }
 
-# The options that several modes have, or what they share; question entities and answer types: MiniRAG, section 3.2.
+# Options that several modes share; question entities and answer types: MiniRAG, section 3.2.
 CHECKS: dict[str, Check] = {
     "profile": one_of("best", "paper"),
     "transform": one_of("none", "hyde", "decompose", "corrective"),
@@ -202,10 +203,10 @@ CONTEXT_OPTIONS = (
     "include_chunks",
     "excerpts",
 )
-# Of answers alone: what the model is told besides, how long and in what form it answers, whether without documents, and whether
-# it is shown pictures.
+# Options of answers alone: further instructions to the model, length and form of the answer, whether it goes without
+# documents, and whether pictures are shown.
 ASK_OPTIONS = ("instructions", "max_answer_tokens", "answer_schema", "bypass", "pictures")
-# Of every mode; those before the context's have no meaning where a model makes its own questions.
+# Options of every mode; those before the context's have no meaning where a model makes its own questions.
 TRANSFORMS = ("transform", "rerank", "select")
 OF_EVERY_MODE = (
     *TRANSFORMS,

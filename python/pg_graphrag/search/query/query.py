@@ -1,4 +1,4 @@
-"""A query as the retrievers see it: its text, terms, vector, keywords, and which documents its caller may see."""
+"""A query as retrievers see it: its text, terms, vector, keywords, and which documents its caller may see."""
 
 import hashlib
 import re
@@ -27,7 +27,7 @@ from pg_graphrag.search.query.understanding import (
 from pg_graphrag.server import Database, cached_property
 from pg_graphrag.server.access.caller import Caller, Documents
 from pg_graphrag.server.caches.session_cache import cache
-from pg_graphrag.server.corpus.corpora import Corpus, find
+from pg_graphrag.server.corpus.corpora import Corpus, find_corpus
 from pg_graphrag.server.corpus.options import Embedding
 from pg_graphrag.server.corpus.spaces import any_embedded
 from pg_graphrag.server.profile import Profile
@@ -50,14 +50,15 @@ MAX_KEYWORDS = 8
 MAX_ENTITIES = 5
 MAX_TYPES = 3
 
-# SQL: keys, and where aliases of theirs lead.
+# SQL: keys, and the keys that their aliases lead to.
 LED = (
     "({keys} || ARRAY(SELECT a.entity_key FROM graphrag.aliases a"
     ' WHERE a.corpus_id = $1 AND a.key = ANY ({keys} COLLATE "C"))) COLLATE "C"'
 )
 # Query vectors a session keeps: a few hundred kilobytes.
 MAX_EMBEDDED = 256
-# A name in a larger share of the chunks, and in more than so many, tells little of where to look: who speaks in a conversation.
+# A name in a larger share of the chunks, and in more than so many, says little about where to look: a speaker in a
+# conversation.
 EVERYWHERE, MIN_EVERYWHERE = 0.5, 20
 # With the blank behind it, and as a possessive.
 _WORD = re.compile(r"(?<![\w'’])[^\W\d_][\w-]*(?:['’]s\b)?\s?")
@@ -106,11 +107,11 @@ def timed(name: str) -> Callable[[Callable[Concatenate["Query", P], T]], Callabl
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """A request, which never changes, as retrievers read it; each value is read once.
+    """An immutable request, as retrievers read it; each value is computed once.
 
-    `low`, `high`: keywords that the caller gave; `extra_text`: a text that the search embeds besides.
-    `notes`: the part of `explain` about the whole search; `usage`: that of models at endpoints; `model_replies`: by task;
-    `profile`: where the time goes, where asked for; `warned`: of what the caller was warned, in this search and those made of it.
+    `low`, `high`: keywords that the caller gave; `extra_text`: a further text to embed. `notes`: the part of `explain`
+    about the whole search; `usage`: requests to models at endpoints; `model_replies`: by task; `profile`: where the time
+    goes, if that was asked for; `warned`: subjects of warnings sent in this search and its variants.
     """
 
     models: Models
@@ -136,7 +137,7 @@ class Query:
         return cls(Models(db, corpus, caller), Documents(db, corpus, caller), corpus, caller, text, **given)
 
     def asking(self, text: str) -> "Query":
-        """Return the same search with another text, and with what is known of it."""
+        """Return the same search with another text, keeping everything known."""
         return replace(self, text=text)
 
     def with_text(self, text: str, passage: str | None = None) -> "Query":
@@ -202,7 +203,7 @@ class Query:
 
     @property
     def removed(self) -> Ids | None:
-        """Where `visible` is all of the corpus but what waits to be removed: ids of the documents that do. Else None."""
+        """Ids of the documents that wait to be removed, if `visible` is the rest of the corpus. Else None."""
         ids: Ids | None = self.documents.removed
         return ids
 
@@ -308,7 +309,7 @@ class Query:
         common = {name for name, own in lexemes.items() if own and min(frequencies[lexeme] for lexeme in own) > most}
         rest = _WORD.sub(lambda match: "" if match.group() in common else match.group(), self.text).strip()
         others = self.terms.keys() - set().union(*(lexemes[name] for name in common))
-        # "Who is Ann?" asks of nothing else.
+        # "Who is Ann?" asks about nothing else.
         return [self.text, rest] if common and others and any(map(str.isalnum, rest)) else [self.text]
 
     def _frequencies(self, lexemes: list[str]) -> tuple[dict[str, int], int]:
@@ -322,8 +323,9 @@ class Query:
 
     @cached_property
     def vector(self) -> Vectors:
-        """The query's vector, (dimensions,) float32: the mean of those of `embedded_texts`; with a passage, of the passage, too
-        (HyDE, arXiv 2212.10496, eq. 8)."""
+        """The query's vector, (dimensions,) float32: the mean of the vectors of `embedded_texts`; with a passage, the mean
+        of that and the passage's (HyDE, arXiv 2212.10496, eq. 8).
+        """
         mean: Vectors = self.embed(self.embedded_texts).mean(axis=0)
         if self.passage is not None:
             mean = (mean + self.embed([self.passage])[0]) / 2
@@ -408,7 +410,7 @@ class Query:
         made_for = LANGUAGES[model.model]
         if not made_for.intersection(self.languages):
             return f"the embedder was not made for {', '.join(self.languages)}"
-        # Of all documents the session knows it for their revision; which ones are visible is this query's own.
+        # For all documents the session caches the result by revision; for a visible part it belongs to this query.
         compute = partial(any_embedded, self.db, self.corpus, made_for, self.visible_ids)
         key = "any embedded", self.corpus.id
         has_vectors = compute() if self.visible is not None else cache.get_or_compute(self.corpus, key, compute)
@@ -492,19 +494,19 @@ class Query:
 
     @cached_property
     def is_described(self) -> bool:
-        """Whether a model described the corpus' mentions: they have texts of their own to be scored."""
+        """Whether a model described the corpus' mentions, so that their texts are scored."""
         return self.corpus.options.describes
 
 
 @once
 def visible_digest(query: Query) -> str:
-    """Return the hash of the visible documents, by which a session keeps what follows from them."""
+    """Return the hash of the visible documents: the cache key of everything that depends on them."""
     assert query.visible is not None
     return hashlib.sha256(query.visible.tobytes()).hexdigest()
 
 
 def question(text: str | None, most: int = bounds.MAX_QUESTION) -> str:
-    """Return a question as it is read; 22023 when it is longer than `most` characters."""
+    """Return a question in its normal form; 22023 if it is longer than `most` characters."""
     if len(text or "") > most:
         raise GraphRAGError(
             f"the question has {len(text or ''):,} characters, more than {most:,}: {bounds.begin(text)}",
@@ -524,7 +526,7 @@ def query_of(
     reads_keywords: bool = True,
 ) -> Query:
     """Check text and keywords, and return their query. With the owner's rights, as all that follows."""
-    corpus = find(db, caller.corpus)
+    corpus = find_corpus(db, caller.corpus)
     asked = question(text, bounds.MAX_PROMPT if options.bypass else bounds.MAX_QUESTION)
     has_keywords = low is not None or high is not None
     if has_keywords:

@@ -1,7 +1,7 @@
-"""Rankings and their fusion: a retriever gives (chunk, score, reason), a fuser combines, a mode names both.
+"""Rankings and their fusion: a retriever gives (chunk, score, reason), a fuser combines rankings, a mode names both.
 
-Chunks with equal scores: by source key, then ordinal (docs/decisions/ground.md). Ids depend on the order of ingestion. Scores are
-equal if they differ by the order of summation alone.
+Chunks with equal scores are ordered by source key, then ordinal (docs/decisions/ground.md), because ids depend on the
+order of ingestion. Scores count as equal if only the order of summation makes them differ.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ NOISE = 1e-6
 SUM_NOISE = 1e-12
 
 Why = Callable[[int], dict[str, Any]]
-# Of chunks: (how much of the query the retriever knows in texts like theirs, in 0 … 1; whether it leaves the rest to others).
+# From chunks to (how much of the query the retriever knows in such texts, in 0 … 1; whether it leaves the rest to others).
 Coverage = Callable[[Ids], tuple[Scores, NDArray[np.bool_]]]
 # The retriever that stands in for what others do not know.
 STAND_IN = "windows"
@@ -30,10 +30,10 @@ def _nothing(_: int) -> dict[str, Any]:
 
 @dataclass
 class Ranking:
-    """Chunks best first: `ids` (n,) int64, `scores` (n,) float64; `reason` returns what to explain of a chunk.
+    """Chunks best first: `ids` (n,) int64, `scores` (n,) float64; `reason` returns the explanation of a chunk.
 
-    `zeros`: of so many chunks that are not in `ids` it is known that they score 0. `coverage` returns by how much the scores of
-    chunks count, where that is not 1, and which leave the rest to STAND_IN.
+    `zeros`: how many chunks outside of `ids` are known to score 0. `coverage` returns the weight of chunks' scores, if that
+    is not 1, and which chunks leave the rest to STAND_IN.
     """
 
     retriever: str
@@ -67,7 +67,7 @@ class Ranking:
     def standard(self, chunks: Ids) -> Scores:
         """Return standard scores of chunks, ids ascending, (n,).
 
-        One that is not ranked has that of 0 where `zeros` are known, else the lowest.
+        A chunk that is not ranked has the standard score of 0 if `zeros` are known, else the lowest.
         """
         population = np.append(self.scores, np.zeros(self.zeros))
         mean, deviation = float(population.mean()), float(population.std()) or 1.0
@@ -90,7 +90,7 @@ class Fused:
         return {retriever: explanation for retriever, explanation in explanations.items() if explanation is not None}
 
     def ranking(self, retriever: str, **extra: Any) -> Ranking:
-        """Return the chunks as a ranking to be fused further, `extra` with the explanation of each chunk."""
+        """Return the chunks as a ranking for further fusion, with `extra` in the explanation of each chunk."""
         return ranking(retriever, self.ids, self.scores, lambda chunk: extra | self.explain(chunk))
 
 
@@ -162,10 +162,10 @@ def round_robin(rankings: Sequence[Ranking]) -> Fused:
 
 
 def one_after_the_other(first: Ranking, second: Ranking) -> Fused:
-    """All chunks of a ranking with positive scores, which stay as they are; then those that another adds, in its order.
+    """All chunks of a ranking with positive scores, unchanged; then those that another ranking adds, in its order.
 
-    Their scores are brought below those of the first by a function of the score alone, so that they do not depend on how many
-    chunks are asked for.
+    Their scores are brought below those of the first by a function of the score alone, so that they do not depend on how
+    many chunks are asked for.
     """
     added = ~within(second.ids, distinct(first.ids))
     ids, scores = second.ids[added], second.scores[added]
@@ -208,10 +208,11 @@ def leveled_sums(sums: Scores) -> Scores:
 
 
 def leveled(scores: Scores, noise: float = NOISE) -> Scores:
-    """Return scores, (n,) in any order, with those equal that differ by no more than noise, which is by default of cosines.
+    """Return scores, (n,) in any order, where scores that differ by no more than noise (by default that of cosines) are
+    equal.
 
-    The same text in another batch gets a vector with other last bits. Each run of neighbours closer than the noise takes its
-    highest value.
+    The same text in another batch gets a vector with other last bits. Each run of neighbours closer than the noise takes
+    its highest value.
     """
     if not len(scores):
         return scores

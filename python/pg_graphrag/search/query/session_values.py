@@ -1,7 +1,8 @@
-"""What a session caches of a corpus, and for how long it holds.
+"""Values that a session caches of a corpus, and how long each is valid.
 
-What is of a whole corpus is mapped from a file that all sessions share, where there is one or it can be made. What is of rows of
-attached tables holds for a state of documents and attachments besides the revision: documents change without a merge.
+Values of a whole corpus are mapped from a file that all sessions share, if there is one or it can be made. Values of
+rows of attached tables are valid for a revision and a state of documents and attachments, because documents change
+without a merge.
 """
 
 from collections.abc import Callable, Hashable
@@ -28,30 +29,30 @@ class _Sharable(Protocol):
 
     @property
     def revision(self) -> str | None:
-        """The corpus' revision that it is of."""
+        """Its corpus' revision."""
 
     def arrays(self) -> Arrays:
         """Return the arrays, by name."""
 
 
 Value = TypeVar("Value", bound=_Sharable)
-# Of a revision and arrays.
+# From a revision and arrays to a value.
 Make = Callable[[str, Arrays], Value]
 
 
 def may_share(query: Query) -> bool:
-    """Whether files are for this query: of who sees a part of the corpus everything stays in the session."""
+    """Whether files are for this query: if its caller sees a part of the corpus, everything stays in the session."""
     return query.caller.documents is None and query.corpus.revision is not None
 
 
 def cached_value(query: Query, key: Hashable, name: str, make: Make[Value]) -> Value | None:
-    """Return what is cached of the corpus' revision under `key`, or is in the file of that name; else None."""
+    """Return the value cached under `key` for the corpus' revision, or the contents of the file of that name; else None."""
     value: Value | None = cache.get(query.corpus, key)
     return mapped(query, key, name, make) if value is None else shared_value(query, key, name, value, make)
 
 
 def mapped(query: Query, key: Hashable, name: str, make: Make[Value], *, first: bool = False) -> Value | None:
-    """Map and cache what is in the file of that name; None without one. `first`: as in `cache.put`."""
+    """Map and cache the contents of the file of that name; None without one. `first`: as in `cache.put`."""
     if not may_share(query):
         return None
     arrays = shared_arrays.mapped(query.db, query.corpus, name)
@@ -61,7 +62,7 @@ def mapped(query: Query, key: Hashable, name: str, make: Make[Value], *, first: 
 def shared_value(
     query: Query, key: Hashable, name: str, value: Value, make: Make[Value], *, first: bool = False
 ) -> Value:
-    """Return what is cached under `key`; where it is the session's own, from a file, as soon as that may be."""
+    """Return the value cached under `key`; a value of the session's own is replaced by a file's as soon as possible."""
     if cache.is_shared(key):
         shared_arrays.note_asked(query.db, query.corpus, name)
         return value
@@ -104,7 +105,7 @@ def _cached(query: Query, key: Hashable, value: Value, *, first: bool) -> Value:
     return value
 
 
-# Changes of documents since the last merge, by which a session tells whether what it caches of them still holds.
+# Changes of documents since the last merge, which tell a session whether its cached values still hold.
 MAX_CHANGES = 64
 # What tells states of attachments of rows apart, null without any; and of documents, null after many changes since the last
 # merge. A statement that changes documents adds rows to _document_counts, and who replaces them names a new revision.
@@ -142,13 +143,13 @@ def _state(query: Query) -> Row:
 
 
 def cached_of_rows(query: Query, key: Hashable) -> Any:
-    """Return what was cached under a key at the query's state of rows, or None."""
+    """Return the value cached under a key at the query's state of rows, or None."""
     entry: _Cached | None = cache.get(query.corpus, key)
     return None if entry is None or entry.state != state_of_rows(query) else entry.value
 
 
 def cache_of_rows(query: Query, key: Hashable, value: Any, size: int) -> None:
-    """Cache something of `size` bytes that was read at the query's state of rows; where it has none, nothing."""
+    """Cache a value of `size` bytes that was read at the query's state of rows; nothing if it has no such state."""
     state = state_of_rows(query)
     if state is not None and _state(query) == _first_state(query) and is_at_revision(query.db, query.corpus):
         cache.put(query.corpus, key, _Cached(state, value), size)

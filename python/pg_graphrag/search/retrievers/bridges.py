@@ -1,9 +1,9 @@
 """Bridges: from names that the best chunks mention to chunks that answer the rest of the question.
 
-"Who founded the company that Ann works for?" is answered in two steps: a chunk about Ann names the company, a chunk about the
-company the founder. The second one is often among the first forty, for some words and the walk lead there, and not among the
-first five. Nothing is embedded and no model is asked: the vector of a question that goes on to a name is the sum of those of
-question and name.
+"Who founded the company that Ann works for?" is answered in two steps: a chunk about Ann names the company, a chunk
+about the company names the founder. The second chunk is often among the first forty, because some words and the walk
+lead there, but not among the first five. Nothing is embedded and no model is asked: the vector of a question that goes
+on to a name is the sum of the vectors of question and name.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The concept graph around a question, and the part of it that some chunks state (LazyGraphRAG)."""
+"""The graph of concepts around a question, and the part of it that given chunks state (LazyGraphRAG)."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ NEIGHBORS_EACH = 30
 MAX_CHARACTERS = 80
 # A name that is not the very one counts as matching a sub-query from this cosine on.
 NEAR = 0.6
-# Of a chunk, statements that are shown besides its passage; of a statement, pairs; of a community, concepts.
+# Statements shown of a chunk besides its passage; pairs of a statement; concepts of a community.
 STATEMENTS_EACH = 5
 PAIRS_EACH = 3
 CONCEPTS_EACH = 20
@@ -58,7 +58,7 @@ class Statement:
 
 @timed("graph")
 def names_about(query: Query, limit: int) -> list[str]:
-    """Return names of concepts for a question: those that it names, then what is related to them most strongly."""
+    """Return names of concepts for a question: those that it names, then the most strongly related ones."""
     matches = list(graph_evidence.match_entities(query, MATCHES))
     matched = set(matches)
     names = _names(query, matches)
@@ -94,9 +94,9 @@ def _names(query: Query, entities: list[int]) -> list[str]:
 
 @timed("graph")
 def stated_in(query: Query, chunks: Sequence[int]) -> dict[int, list[Statement]]:
-    """Return {chunk: what it states of relationships}: those that say most of the query first.
+    """Return {chunk: relationships that it states}: those that share most with the query first.
 
-    The weak relationships of the graph that these chunks make are left out.
+    Weak relationships of the graph that these chunks make are left out.
     """
     rows = query.db.query(_STATEMENTS, ["int8[]"], [list(chunks)]) if chunks else []
     ids = sorted({row["relationship_id"] for row in rows})
@@ -138,7 +138,7 @@ def stated_in(query: Query, chunks: Sequence[int]) -> dict[int, list[Statement]]
 
 
 def about(statements: dict[int, list[Statement]]) -> list[str]:
-    """Return the names of the concepts that statements are of, the strongest first."""
+    """Return the names of the concepts in statements, the strongest first."""
     strength: defaultdict[str, float] = defaultdict(lambda: -np.inf)
     for one in (one for part in statements.values() for one in part):
         for name in (name for pair in one.pairs for name in pair):

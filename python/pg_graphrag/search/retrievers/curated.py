@@ -1,4 +1,6 @@
-"""Curated descriptions of entities and relationships, found by their words: no mention has them, so none is scored."""
+"""Finds curated descriptions of entities and relationships by their words: no mention holds them, so no mention's
+score does.
+"""
 
 from pg_graphrag.search.query.query import Query
 

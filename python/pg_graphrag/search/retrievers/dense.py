@@ -1,7 +1,8 @@
 """Dense retrieval over windows, entity names and described mentions.
 
-Where all are compared (`vectors`): in the session's memory if it has them, else in the table, with equal results. Where they are
-many: by HNSW, and exactly in the table where an index does not find enough.
+If all vectors are compared (`vectors`), this is done in the session's memory if it has them, else in the table, with
+equal results. If there are too many, HNSW finds the nearest; if an index does not find enough, the table is compared
+exactly.
 """
 
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from pg_graphrag.search.query import cached_vectors
 from pg_graphrag.search.query.query import Query, once, timed
 from pg_graphrag.search.query.rankings import NOISE, Ranking, leveled, ranking
 
-# hnsw.ef_search: an index scan looks around at so many rows at a time. Of the ten nearest of 60,000 chunks naive finds .975 with
-# 200 windows in view, .985 with 400 and with 600.
+# hnsw.ef_search: candidates that an index scan examines at a time. For the ten nearest of 60,000 chunks, naive finds
+# .975 with 200 windows in view, .985 with 400 and with 600.
 EF_SEARCH = 200
 EF_SEARCH_WINDOWS = 400
 # Their index has half the neighbours: with 300 in view it finds what one of 16 neighbours finds with 200.
@@ -28,17 +29,17 @@ _CHUNKS_EACH = 2
 _SET_SCAN = """
 SELECT pg_catalog.set_config('hnsw.ef_search', $1, true), pg_catalog.set_config('hnsw.iterative_scan', 'strict_order', true)
 """
-# With so many vectors a table is compared in one scan.
+# Maximum of vectors compared in one scan of a table.
 _VECTORS_AT_ONCE = 16
 # Windows that are read for each chunk at first.
 _WINDOWS_EACH = 4
-# Of a larger share of the chunks all windows are compared.
+# If a larger share of the chunks is visible, all windows are compared.
 _LARGE_PART = 0.3
 
 
 @timed("vectors")
 def windows(query: Query, limit: int) -> Ranking:
-    """Rank chunks, at least `limit` where there are so many, by the cosine of the query to their best window."""
+    """Rank chunks, at least `limit` if there are so many, by the cosine of the query to their best window."""
     space = query.corpus.space
     if space is None or limit <= 0:
         return Ranking.empty("windows")
@@ -78,9 +79,9 @@ def _ranked_windows(query: Query) -> _RankedWindows:
 
 @timed("vectors")
 def entities(query: Query, nearby: list[Any], limit: int, in_view: int = EF_SEARCH_NAMES) -> list[dict[int, float]]:
-    """Return for each vector the `limit` entities (and all that tie) whose names are nearest, as {entity id: cosine > 0}.
+    """Return for each vector the `limit` entities (and all that tie) with the nearest names, as {entity id: cosine > 0}.
 
-    `in_view`: how many an index scan looks around at a time; with less it is faster, and misses more of those not so near.
+    `in_view`: how many candidates an index scan examines at a time; fewer are faster, and miss more of the less near ones.
     """
     space = query.corpus.space
     if space is None or limit <= 0 or not nearby:
@@ -137,7 +138,7 @@ def _nearest_in_table(query: Query, nearby: list[Any], limit: int) -> list[tuple
 def _bound(query: Query, vector: Any, limit: int) -> float:
     """Return a distance within which the `limit` nearest visible entities are, and all that tie with the last.
 
-    It is that of visible entities which the index finds: it saves looking at the others, and decides nothing.
+    It is taken from visible entities which the index finds: it only saves work, and decides nothing.
     """
     if not _is_indexed(query, "entity"):
         return np.inf
@@ -209,9 +210,10 @@ def _nearest_by_sql(
 
 
 def _best_windows_indexed(query: Query, limit: int) -> tuple[Ids, Scores, Ids] | None:
-    """Return (chunks, cosines of their best windows, these windows) of the `limit` nearest chunks and all that tie, by HNSW.
+    """Return (chunks, cosines of their best windows, these windows) of the `limit` nearest chunks and all that tie, by
+    HNSW.
 
-    None where all are compared, or an index does not find so many.
+    None if all are compared, or an index does not find so many.
     """
     if limit > EF_SEARCH_WINDOWS or cached_vectors.are_all_compared(query, "window"):
         return None
@@ -245,13 +247,13 @@ def _every_best_window(query: Query, cached: cached_vectors.VectorRows) -> tuple
     scores = cached.cosines(query.vector)[order]
     if not len(order):
         return cached.chunks, scores, cached.ids
-    # Of equal windows of a chunk the first.
+    # If windows of a chunk are equal, the first counts.
     best = np.maximum.reduceat(scores, starts)
     counts = np.diff(starts, append=len(order))
     best_places = np.flatnonzero(scores == np.repeat(best, counts))
     places = order[best_places[np.searchsorted(best_places, starts)]]
     if query.visible is not None:
-        # All windows of a chunk are of one document.
+        # All windows of a chunk belong to one document.
         is_visible = within(cached.documents[places], query.visible)
         places, best = places[is_visible], best[is_visible]
     return cached.chunks[places], best, cached.ids[places]
@@ -265,7 +267,7 @@ def _select(query: Query, kind: str, columns: str, vector: str, condition: str) 
 def _of_visible(query: Query) -> str:
     if query.visible is None:
         return ""
-    # Of an array the planner knows how many rows it picks, of a sub-select not.
+    # The planner knows how many rows an array picks, but not a sub-select.
     return f"WHERE v.chunk_id = ANY ({ids_literal(visible_chunks(query).ids)})"
 
 
@@ -281,10 +283,10 @@ def distance(query: Query, vector: str) -> str:
 
 
 def _indexed(query: Query, kind: str, columns: str, vector: str, limit: int, in_view: int) -> list[dict[str, Any]]:
-    """Return the nearest rows by HNSW, nearest first; none where all are compared, or an index is not there yet.
+    """Return the nearest rows by HNSW, nearest first; none if all are compared, or an index is not there yet.
 
-    What an index finds depends on all its rows, also on those that are not to be searched. Of documents that wait to be removed
-    the scan leaves out what it will no longer find after that: so it goes on as far, and finds the same.
+    The result of an index depends on all its rows, also on those that must not be searched. The scan leaves out documents
+    that wait to be removed only as it will after their removal: so it goes as far, and finds the same.
     """
     visible, removed = query.visible, query.removed
     if visible is not None and removed is None:
@@ -306,11 +308,12 @@ def _indexed(query: Query, kind: str, columns: str, vector: str, limit: int, in_
 
 
 def _best_windows_in_table(query: Query, limit: int) -> tuple[Ids, Scores, Ids]:
-    """Return (chunks, cosines of their best windows, these windows) of the `limit` nearest chunks and all that tie, exactly.
+    """Return (chunks, cosines of their best windows, these windows) of the `limit` nearest chunks and all that tie,
+    exactly.
 
-    The nearest windows are read, as many as it takes: to group all by chunk takes longer than to compare them. Of a large part
-    of a corpus also those of the rest are, and left out: to look for a chunk in a long list takes as long as to compare its
-    windows.
+    The nearest windows are read, as many as needed: grouping all by chunk takes longer than comparing them. If most of a
+    corpus is visible, hidden windows are read too, and left out: looking up a chunk in a long list takes as long as
+    comparing its windows.
     """
     visible_ids: Ids | None = None
     share, condition = 1.0, ""

@@ -1,6 +1,7 @@
-"""Mentions that a model described, scored: what chunks say of entities and relationships, by BM25 and by vectors.
+"""Scores mentions that a model described, by BM25 and by vectors.
 
-A mention's text never changes, leads straight to its chunk, and is visible where its document is (docs/decisions/indexing.md).
+A mention's text never changes, it leads straight to its chunk, and it is visible if its document is
+(docs/decisions/indexing.md).
 """
 
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ def _all(query: Query, kind: str, text: str | None) -> tuple[Any, Any, Any, Any]
 
 
 def _all_in_table(query: Query, kind: str, text: str | None) -> tuple[Any, Any, Any, Any]:
-    """Return what `_all` does of a large table, of which little is visible."""
+    """Return the same as `_all` for a large table of which little is visible."""
     item = kind.removesuffix("_mention")
     row = query.db.query(
         f"SELECT {packed(ids='v.mention_id', items=f'm.{item}_id', chunks='v.chunk_id')}"

@@ -1,7 +1,7 @@
 """The relationships that matter to a query, for `path`: by vector (MiniRAG), or by BM25 (Takami et al.).
 
 Sources: MiniRAG (arXiv 2501.06713), section 3.2; Takami et al., methods 1 (``bm25_edges``) and 2 (``bm25_chunks``). A
-relationship is scored as its best mention, not as the merged text (docs/decisions/indexing.md).
+relationship scores as its best mention, not as the merged text (docs/decisions/indexing.md).
 """
 
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def edges_around(query: Query, entities: Ids, hops: int) -> Edges:
 def important(query: Query, edges: Edges, is_near: Flags, holders: tuple[Ids, Ids], limit: int) -> dict[int, float]:
     """Return {relationship: score} of the important ones, best first: the `limit` best of those near the candidates.
 
-    `is_near` ((m,) bool): which of `edges` touch a candidate or an entity that may be the answer.
+    `is_near` ((m,) bool): which of `edges` touch a candidate or a possible answer.
     `holders` ((chunks, entities), (p,) int64 each): which chunks mention which entities.
     """
     if query.options.path_weighting == "bm25_chunks":

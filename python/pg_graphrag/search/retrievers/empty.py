@@ -62,9 +62,9 @@ def _graphs_to_come(query: Query) -> int:
 
 
 def language_of_silence(query: Query) -> str | None:
-    """Return the language of a query because of which the graph may know nothing of it; None where it is another reason.
+    """Return the query's language if the graph may know nothing for that reason; None for another reason.
 
-    A query without letters (emoji, symbols) is in none.
+    A query without letters (emoji, symbols) has no language.
     """
     if not any(character.isalpha() for character in query.text):
         return "symbols"

@@ -13,8 +13,8 @@ from pg_graphrag.search.retrievers.graph_evidence import Evidence, concept_weigh
 from pg_graphrag.search.retrievers.lexical import bm25
 from pg_graphrag.server import cached_property
 
-# Chunks that are read for a hub: those that mention it most, and of so many nearest the query by BM25 and by windows those that
-# mention it at all.
+# Chunks that are read for a hub: those that mention it most, and among so many nearest the query by BM25 and by windows
+# those that mention it at all.
 MAX_CHUNKS_EACH = 200
 NEAR_CHUNKS = 100
 # Weight of a described mention beside the nearness of its chunk: its keywords say less than the query.
@@ -23,9 +23,10 @@ MENTION_WEIGHT = 0.25
 
 @timed("graph")
 def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ranking]:
-    """Rank for each named evidence the chunks that mention it: by their own nearness to the query and by the evidence in them.
+    """Rank for each named evidence the chunks that mention it: by their own nearness to the query and by the evidence in
+    them.
 
-    Where a model described mentions, a chunk's best mention of the evidence counts besides.
+    If a model described mentions, a chunk's best mention of the evidence counts too.
 
     Nearness is the best window's cosine (LightRAG's VECTOR) with BM25; evidence counts with linear decay over the ranks
     (LightRAG's WEIGHT).
@@ -52,7 +53,7 @@ def rank(query: Query, evidence: Mapping[str, Evidence], limit: int) -> list[Ran
 class _EvidenceChunks:
     """The chunks of one evidence: `chunks` ascending with their `weights`; `rows` of (chunk, item, decay) by kind.
 
-    Entities and the concepts that are none add up.
+    Entities and weak concepts add up.
     """
 
     evidence: Evidence
@@ -106,7 +107,7 @@ class _EvidenceChunks:
 def read_mentions(query: Query, evidence: list[Evidence]) -> dict[str, tuple[Ids, Ids]]:
     """Return per kind (chunk ids, item ids) of visible mentions, at most MAX_CHUNKS_EACH per item.
 
-    Of a hub entity also those in the chunks that are nearest the query, except with the profile paper.
+    For a hub entity also those in the chunks nearest the query, except with the profile paper.
     """
     entities = list({item: None for source in evidence for item in source.entities})
     relationships = list({item: None for source in evidence for item in source.relationships})
@@ -143,7 +144,9 @@ def _near_chunks(query: Query) -> Ids:
 
 @timed("graph")
 def nearness(query: Query, chunk_ids: Ids) -> Scores:
-    """Return how near chunks, ids ascending, are to the query, (n,) float64 in 0 … 1: cosine and BM25 as the profile has it."""
+    """Return how near chunks, ids ascending, are to the query, (n,) float64 in 0 … 1: cosine and BM25, weighted by the
+    profile.
+    """
     if not len(chunk_ids):
         return np.empty(0)
     return _mixed(*_text_scores(query, chunk_ids))

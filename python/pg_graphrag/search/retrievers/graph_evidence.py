@@ -1,7 +1,7 @@
 """Graph evidence: entities, relationships and concepts that a query is about.
 
-Source: LightRAG (arXiv 2410.05779), dual-level retrieval. Names stand in the text that the graph does not have: concepts too weak
-for entities, or left out by a model. So evidence counts in both (docs/decisions/search.md).
+Source: LightRAG (arXiv 2410.05779), dual-level retrieval. The text has names that the graph lacks, because they are too
+weak for entities or a model left them out. So evidence in both counts (docs/decisions/search.md).
 """
 
 from collections.abc import Callable, Mapping
@@ -25,15 +25,15 @@ WINDOWS_PER_RELATIONSHIP = 3
 LEAST_OF_CHUNK, LEAST_OF_WINDOW = 0.1, 0.5
 # Scores that differ by less are equal: the vectors of equal texts differ in their last bits.
 DIGITS = 6
-# Of scores that are shown.
+# Decimals of displayed scores.
 ROW_DIGITS = 9
 
 
 @dataclass
 class Evidence:
-    """Entities and relationships, best first (ties by key), each with its score; and where each came from.
+    """Entities and relationships, best first (ties by key), each with its score and its origin.
 
-    `scored_mentions`: those of one kind, where a model described them; `concepts`: what NLP finds besides, best first.
+    `scored_mentions`: those of one kind, if a model described them; `concepts`: NLP's further concepts, best first.
     """
 
     entities: dict[int, float] = field(default_factory=dict)
@@ -265,17 +265,18 @@ def global_evidence(query: Query) -> Evidence:
 
 # A concept in more chunks does not tell where to look.
 MAX_CHUNKS_EACH = 200
-# Windows (without dense retrieval: chunks) nearest to the query of which `local` takes the concepts, and what one counts beside a
-# concept that the query names.
+# Windows (without dense retrieval: chunks) nearest to the query whose concepts `local` takes, and how much one counts
+# beside a concept that the query names.
 NEAREST, OF_NEAREST = 20, 0.4
 
 
 @timed("concepts")
 def concepts_of_names(query: Query, entities: Mapping[int, float]) -> dict[int, float]:
-    """Return {concept: score} of what the query names, and of the names of `entities` and their scores; best first.
+    """Return {concept: score} of concepts that the query names, and of the names of `entities` and their scores; best
+    first.
 
-    Where there are such, what stands nearest to the query counts besides: of concepts digests are known, so one that the query
-    does not name as it stands is found by its place alone.
+    If there are any, concepts nearest to the query count too: only digests of concepts are known, so a concept that the
+    query spells in another way is found by its place alone.
     """
     if (graph := _concepts(query, entities)) is None:
         return {}
@@ -291,7 +292,7 @@ def concepts_of_names(query: Query, entities: Mapping[int, float]) -> dict[int, 
 
 @timed("concepts")
 def concepts_of_theme(query: Query, text: str, entities: Mapping[int, float]) -> dict[int, float]:
-    """Return {concept: score} of what stands in the chunks nearest to a text, and of the names of `entities`; best first."""
+    """Return {concept: score} of concepts in the chunks nearest to a text, and of the names of `entities`; best first."""
     if (graph := _concepts(query, entities)) is None:
         return {}
     limit = query.options.graph_top_k
@@ -322,9 +323,9 @@ def concept_weights(query: Query, concepts: Mapping[int, float]) -> tuple[Ids, S
 
 
 def _concepts(query: Query, entities: Mapping[int, float]) -> ConceptGraph | None:
-    """Return the concepts beside the graph; None where the method has none, or there are none.
+    """Return the concepts beside the graph; None if the method has none, or there are none.
 
-    Nor are there any where a graph without a model knows nothing of the query: hybrid stands in for the mode then.
+    Also None if a graph without a model knows nothing of the query: then hybrid stands in for the mode.
     """
     if query.options.profile == "paper" or not (entities or query.is_described):
         return None
@@ -363,11 +364,11 @@ LEAST = 0.4
 @once
 @timed("graph")
 def entities_by_words(query: Query, limit: int) -> dict[int, tuple[float, bool]]:
-    """Return {entity id: (score in 0 … 1, whether the name stands in the query but for spaces and forms of characters)}.
+    """Return {entity id: (score in 0 … 1, whether the query contains the name in any spacing and form of characters)}.
 
-    At most `limit`, best first; ties by key. So LazyGraphRAG is found by Lazy GraphRAG, and コスト削減率 by コスト,
-    削減. No index of names is kept: who has a word in his name is mentioned in chunks with this word, which BM25 finds. So the
-    answer is made of what the caller may see, as BM25 and mentions are.
+    At most `limit`, best first; ties by key. So LazyGraphRAG is found by Lazy GraphRAG, and コスト削減率 by コスト, 削減.
+    There is no index of names: an entity with a word in its name is mentioned in chunks with this word, which BM25 finds. So
+    the answer depends on what the caller may see, as BM25 and mentions do.
     """
     text = query.text if query.low is None else ", ".join(query.low)
     terms = query.lexemes(text)

@@ -128,9 +128,10 @@ def _mentions(query: Query, depth: int) -> list[Ranking]:
 
 
 def _logarithmic(walked: Ranking, of_words: Coverage | None) -> Ranking:
-    """Return a walk with the logarithms of its scores; of chunks in other languages than the query they count as those of words.
+    """Return a walk with the logarithms of its scores; chunks in other languages than the query count as in the words'
+    ranking.
 
-    A walk goes by names, and from what words found.
+    A walk follows names, and starts where words found something.
     """
 
     def coverage(chunks: Ids) -> tuple[Scores, Flags]:

@@ -1,4 +1,4 @@
-"""BM25 over chunks as a retriever, and how much a name or a sentence shares with a query: by the lexemes that stand in it."""
+"""BM25 over chunks as a retriever, and how many lexemes a name or a sentence shares with a query."""
 
 import functools
 import re
@@ -27,10 +27,10 @@ _GAP = re.compile(r"[\W_]")
 
 
 class SharedWords:
-    """The lexemes of a query with their weights, to be looked for in texts.
+    """The lexemes of a query with their weights, for counting in texts.
 
-    A lexeme in Latin letters stands where a word begins with it, as stems do; one in other scripts anywhere, as words there
-    are not spaced.
+    A lexeme in Latin letters matches at the beginning of a word, as stems do; one in other scripts anywhere, because words
+    there are not spaced.
     """
 
     def __init__(self, weights: Mapping[str, float]) -> None:
@@ -166,7 +166,7 @@ MAX_LANGUAGES = 20_000
 def bm25(query: Query, limit: int, *, with_passage: bool = False) -> Ranking:
     """Rank chunks by Okapi BM25 (k1 1.5, b 0.75) of the query's terms; exact at every moment.
 
-    `with_passage`: of those of a passage that a model wrote, too, where there is one (HyDE without vectors).
+    `with_passage`: also of the terms of a passage that a model wrote, if there is one (HyDE without vectors).
     """
     terms: dict[str, int] = query.terms
     if with_passage and query.passage is not None:
@@ -184,9 +184,10 @@ def bm25(query: Query, limit: int, *, with_passage: bool = False) -> Ranking:
 
 @once
 def shared_words(query: Query) -> SharedWords:
-    """Return the query's lexemes with their idf, to be looked for in sentences.
+    """Return the query's lexemes with their idf, for matching in sentences.
 
-    A lexeme that no chunk has is another spelling, or tells no sentence from others; a named stop word stands in none as it is.
+    A lexeme that no chunk has is another spelling, or distinguishes no sentence; a named stop word matches no sentence in
+    this form.
     """
     index = query.bm25_index("chunk")
     frequencies, (count, _) = index.document_frequencies(sorted(query.terms)), index.statistics()
@@ -205,8 +206,8 @@ def asks_for_the_whole(query: Query) -> bool:
 def is_about_the_whole(query: Query) -> bool:
     """Whether a query names nothing that texts are about: no entity, and no chunk has more than half of its words, by idf.
 
-    So "What are the main themes?" asks for every theme; so does one that is made of such words alone, though a text may have
-    them. Where nothing could be found in its language it asks for nothing.
+    So "What are the main themes?" asks for every theme, as does any question made of such words alone, though a text may
+    have them. If nothing can be found in its language, it asks for nothing.
     """
     if not query.dense_works and language_of_silence(query) is not None:
         return False
@@ -220,10 +221,11 @@ def is_about_the_whole(query: Query) -> bool:
 
 
 def _coverage(query: Query, index: BM25Index, terms: dict[str, int], ranked: Ids) -> Coverage:
-    """Return how much of the query BM25 knows in texts like each chunk; of those in other languages it leaves the rest to others.
+    """Return how much of the query BM25 knows in texts like each chunk; for chunks in other languages the rest is left to
+    others.
 
-    That is the share of the terms, weighted by idf, in the chunk of `ranked` (ascending) that has most: 1 where one has all of
-    them. Where a question in another language shares one word with a chunk, that is little, and other chunks of that language
+    That is the share of the terms, weighted by idf, in the chunk of `ranked` (ascending) that has most: 1 if one has all of
+    them. If a question in another language shares one word with a chunk, that is little, and other chunks of that language
     lack the words because of their language alone.
     """
     shares = functools.cache(lambda: _shares(query, index, terms, ranked))
@@ -241,10 +243,10 @@ def _coverage(query: Query, index: BM25Index, terms: dict[str, int], ranked: Ids
 
 
 def foreign_chunks(query: Query, chunks: Ids, *, may_be: bool = False) -> Ids:
-    """Return those of `chunks` that are in none of the query's languages, as far as their script tells; ascending.
+    """Return those of `chunks` that are in none of the query's languages, judged by their script; ascending.
 
-    `may_be`: with those that may be. Latin script is of many languages, and a corpus whose embedder knows more than English
-    is likely to have several.
+    `may_be`: include uncertain ones. Latin script serves many languages, and a corpus whose embedder knows more than
+    English probably has several.
     """
     if query.corpus.options.language != "auto":
         return np.empty(0, np.int64)
@@ -275,7 +277,7 @@ def _languages(query: Query, chunks: list[int]) -> dict[int, str]:
 
 
 def answered_rest(query: Query, chunks: Ids, first: Ids) -> NDArray[np.float64]:
-    """Return (first, chunks): of what each of the first chunks lacks of the query's words, the share that each chunk has."""
+    """Return (first, chunks): the share of the query's words that each of the first chunks lacks and that each chunk has."""
     rests = np.zeros((len(first), len(chunks)))
     for weights, has_term in _term_weights(query, query.bm25_index("chunk"), query.terms, np.append(first, chunks)):
         lacking = weights * ~has_term[:, : len(first)].T
@@ -285,8 +287,9 @@ def answered_rest(query: Query, chunks: Ids, first: Ids) -> NDArray[np.float64]:
 
 
 def _shares(query: Query, index: BM25Index, terms: dict[str, int], chunks: Ids) -> Scores:
-    """Return the share of the terms, weighted by idf, that each chunk has, (n,). Of several languages that the query may be in,
-    the best counts."""
+    """Return the share of the terms, weighted by idf, that each chunk has, (n,). If the query may be in several languages,
+    the best counts.
+    """
     shares = np.zeros(len(chunks))
     for weights, has_term in _term_weights(query, index, terms, chunks):
         shares = np.maximum(shares, weights @ has_term / weights.sum())

@@ -1,4 +1,4 @@
-"""The chunks near a query, the communities that they are in, and those outside all communities."""
+"""The chunks near a query, their communities, and near chunks outside of all communities."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -118,7 +118,7 @@ def outside(query: Query) -> dict[int, float]:
 
 
 def _is_clustered(query: Query) -> bool:
-    """Whether communities were looked for, and reports tell of those that there are."""
+    """Whether communities were looked for, and have reports if there are any."""
     sql = """
 SELECT FROM graphrag.community_states s
  WHERE s.corpus_id = $1

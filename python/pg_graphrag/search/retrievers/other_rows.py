@@ -1,7 +1,7 @@
-"""What a row says together with the rows to which it leads, as the query's caller sees these.
+"""Texts of a row together with the rows that it refers to, as far as the query's caller sees these.
 
-A row has the names of other rows, and not their texts: who may see the one may not see the other. So a search for words of both
-reads them together, as if the row were written out for its caller.
+The text of a row has the names of other rows, but not their texts, because a caller who sees the one may not see the
+other. So a search for words of both reads them together, as if the row were written out for its caller.
 """
 
 from functools import cache

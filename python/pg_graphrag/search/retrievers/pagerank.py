@@ -31,10 +31,11 @@ MAX_EDGES = 3000
 SEED_CHUNKS = 10
 # Factor for the edge between a document and the entity of its title, which it is about.
 TITLE_WEIGHT = 5.0
-# An entity of a chunk from which the walk starts counts up to so much more, by the share of the question's words besides names
-# that its sentence has. From 4 to 7 all are as good.
+# An entity in a start chunk counts up to so much more, by the share of the question's words, without names, in its
+# sentence. From 4 to 7 all are as good.
 SENTENCE_WEIGHT = 5.0
-# Factor for the edges of what the question names: the walk starts there, and should lead on. From .1 to .3 all are as good.
+# Factor for the edges of entities that the question names: the walk starts there, and should lead on. From .1 to .3 all
+# are as good.
 NAMED_WEIGHT = 0.2
 # Least cosine of linked names, and links of each entity (HippoRAG 2: synonymy edges).
 SYNONYM = 0.8
@@ -48,7 +49,7 @@ ROUNDING = 1e-14
 EQUAL = 1e-9
 
 
-# Of entities: (tail, head, weight), (k,) each.
+# Between entities: (tail, head, weight), (k,) each.
 Links = tuple[Ids, Ids, Scores]
 
 
@@ -130,7 +131,7 @@ def _leading_on(
 
 
 def _nodes(query: Query, concepts: ConceptGraph | None, hub: float) -> WeakConcepts | JoinedNodes | None:
-    """Return the nodes to walk over: with weak concepts, with rows and their names as one; None for entities as they are."""
+    """Return the nodes to walk over: with weak concepts, with rows joined to their names; None for entities alone."""
     weak = None if concepts is None else WeakConcepts(graph_of(query), concepts)
     return JoinedNodes(query, weak, hub) if query.corpus.has_rows else weak
 
@@ -152,7 +153,7 @@ def _geometric_mean(query: Query, first: Ranking, second: Ranking, concepts: Con
 
 
 def _masses(ranking: Ranking, ids: Ids) -> Scores:
-    """Return the mass of chunks, ids ascending, (n,); of those that are not ranked the least that is."""
+    """Return the mass of chunks, ids ascending, (n,); chunks that are not ranked get the least mass of the ranked ones."""
     least = ranking.scores[ranking.scores > 0].min(initial=1.0)
     masses = np.full(len(ids), least)
     masses[np.searchsorted(ids, ranking.ids)] = np.maximum(ranking.scores, least)
@@ -167,7 +168,7 @@ def spread(
     limit: int,
     nodes: WeakConcepts | JoinedNodes | None = None,
 ) -> Ranking:
-    """Rank the `limit` best chunks of a graph by their mass; `nodes`: of which graph it is a part, if not of the query's."""
+    """Rank the `limit` best chunks of a graph by their mass; `nodes`: the graph that it is a part of, if not the query's."""
     ids, mass, flow = walk(graph, entity_seeds, chunk_seeds, query.options.damping)
     mass = leveled_sums(mass)
     best = among_best(query, ids, mass, limit)
@@ -272,7 +273,7 @@ def synonyms(query: Query, entities: Iterable[int]) -> Links:
 def walk(
     graph: Graph, entity_seeds: dict[int, float], chunk_seeds: dict[int, float], damping: float
 ) -> tuple[Ids, Scores, Scores]:
-    """Personalised PageRank; return (chunk ids ascending, mass, what each entity–chunk edge brought of it).
+    """Personalised PageRank; return (chunk ids ascending, mass, the mass that each entity–chunk edge brought).
 
     The mass is exact to RESIDUAL. A chunk outside the graph keeps its seed; entities outside it are left out.
     """
@@ -353,8 +354,8 @@ def _seeded(ids: Ids, seeds: dict[int, float]) -> Scores:
     return weights
 
 
-# Of entities of a model's graph no place in the text is known: they count as they are. Sentences are cut here: in SQL each cut
-# unpacks the whole chunk.
+# For entities of a model's graph no place in the text is known: they count unchanged. Sentences are cut here: in SQL
+# each cut would unpack the whole chunk.
 _SENTENCES = f"""
 SELECT {packed(chunks="m.chunk_id", starts="m.start_offset", ends="m.end_offset", sizes="m.size")},
        pg_catalog.string_agg(m.entities, ''::bytea) AS entities,
@@ -371,9 +372,10 @@ SELECT {packed(chunks="m.chunk_id", starts="m.start_offset", ends="m.end_offset"
 
 @timed("seed_sentences")
 def sentence_shares(query: Query, chunks: list[int]) -> tuple[Ids, Ids, Scores]:
-    """Return (entities, chunks, shares), (n,) each, of what `chunks` mention; share: of the question in its sentence, 0 … 1.
+    """Return (entities, chunks, shares), (n,) each, of entities that `chunks` mention; share: of the question in its
+    sentence, 0 … 1.
 
-    Words of names are left out: what the question names is in most of the sentences.
+    Words of names are left out: most sentences contain what the question names.
     """
     row = query.db.query(_SENTENCES, ["int8[]"], [chunks])[0]
     if row["chunks"] is None:

@@ -1,4 +1,4 @@
-"""Short passages of chunks: the sentences that a relevance test is made on, and the window around them."""
+"""Short passages of chunks for relevance tests: the sentences to test, and the windows around them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from pg_graphrag.server import Row
 from pg_graphrag.text.chunks import half_words
 from pg_graphrag.text.sentences import sentences
 
-# Half words of a passage: about 50 words, or 100 Han characters. Of longer ones a model reads more, and finds hardly more.
+# Half words of a passage: about 50 words, or 100 Han characters. A model reads more of longer ones, and finds hardly more.
 PASSAGE_SIZE = 100
 
 _WINDOWS = """
@@ -26,7 +26,7 @@ SELECT w.id, w.chunk_id, w.start_offset - c.start_offset AS start, w.end_offset 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The window of a chunk that is nearest a query, and the few sentences of it that are."""
+    """The window of a chunk that is nearest a query, and its few nearest sentences."""
 
     window: str
     sentences: str
@@ -80,7 +80,7 @@ def _passage(window: str, language: str, words: SharedWords) -> Passage:
     first = last = max(range(len(spans)), key=shares.__getitem__)
     size = half_words(window, *spans[first])
     while True:
-        # What follows a sentence tells more of it than what comes before.
+        # The text after a sentence explains it better than the text before.
         following = [last + 1] if last + 1 < len(spans) else []
         preceding = [first - 1] if first > 0 else []
         room = [place for place in following + preceding if size + half_words(window, *spans[place]) <= PASSAGE_SIZE]

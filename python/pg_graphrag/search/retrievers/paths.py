@@ -2,10 +2,10 @@
 
 Source: MiniRAG (arXiv 2501.06713), section 3.2, with the edge weightings of Takami et al. (edges.py).
 
-With `profile` best a chunk counts by its own nearness to the query: hubs are on most paths and have many chunks, of which only
-some answer the query. (The paper halves the chunks of such entities instead: R@10 on the dev questions of LiHua-World is .55
-with that, .86 with the nearness.) An entity that is in every document leads everywhere, so a path from, through or to it is
-shown as the reason of a chunk only where there is no other.
+With `profile` best, a chunk counts by its own similarity to the query: hubs are on most paths and have many chunks, of
+which only some answer the query. (The paper halves the chunks of such entities instead: R@10 on the dev questions of
+LiHua-World is .55 with that, .86 with the similarity.) An entity that is in every document leads everywhere. So a path
+from, through or to it is given as the reason of a chunk only if there is no other path.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ HOPS = 2
 # Share of the candidates without a path that is kept, the best; chunks that each candidate votes for.
 LONELY_SHARE = 0.2
 CHUNKS_EACH = {"paper": 3, "best": 10}
-# An entity in more than this share of the chunks, and in so many, is in every document: a path through it tells nothing.
+# An entity in more than this share of the chunks, and in so many, is in every document: a path through it says nothing.
 HUB_SHARE = 0.5
 MIN_HUB = 5
 # Factor of a query entity's first candidate, and of one whose first chunk is also retrieved directly.
@@ -174,7 +174,7 @@ class PathGraph:
         limit = CHUNKS_EACH[self.profile]
         near = [self._near_chunks(start, limit) for start in starts]
         values = [leveled_sums(totals) for _, totals in near]
-        # Where chunks stand in the order of ties, of those alone that are tied: most are not.
+        # The order of chunks is computed only for tied ones: most are not tied.
         order = np.zeros(len(self.chunks), np.int64)
         tied_places = [places[_are_tied(value)] for (places, _), value in zip(near, values, strict=True)]
         if len(tied := numbered(np.concatenate(tied_places))[0]):
@@ -237,9 +237,10 @@ class PathGraph:
         return lexical
 
     def explain(self, start: int, chunk: int) -> dict[str, Any]:
-        """Name the path that brought a chunk: that of the most important relationship that states it, else with most weight.
+        """Name the path that brought a chunk: by the most important relationship that states it, else the one with most
+        weight.
 
-        One through a hub or to one comes last.
+        A path through or to a hub comes last.
         """
         walks = self.walks(start)
         if not len(walks.weights):

@@ -1,7 +1,9 @@
-"""How likely a chunk has something of the answer, from 0 to 1: a logistic curve over figures of the query and the chunk alone.
+"""How likely a chunk has a part of the answer, from 0 to 1: a logistic curve over figures of the query and the chunk
+alone.
 
-They are the cosine of its best window to the query, and the share of the query's words that it has. The rest of the corpus, a
-filter and what the caller may not see have no part in it. `python -m bench relevance` fits the curves and says how far they hold.
+The figures are the cosine of its best window to the query, and the share of the query's words that it has. Neither the
+rest of the corpus, nor a filter, nor hidden documents have an effect. `python -m bench relevance` fits the curves and
+says how well they hold.
 """
 
 from dataclasses import dataclass
@@ -32,7 +34,8 @@ class Curve:
         return shares
 
 
-# By local model: the curve, and that of texts in another language than the question, which lack its words for that alone.
+# By local model: the curve, and the one for texts in another language than the question, which lack its words for that
+# reason alone.
 CURVES = {
     "all-MiniLM-L6-v2": (Curve(-6.23, 7.45, 3.06), Curve(-6.25, 10.38)),
     "multilingual-e5-small": (Curve(-10.61, 17.23, 3.06), Curve(-11.44, 22.4)),
@@ -76,7 +79,7 @@ def check_known(query: Query) -> None:
 
 @timed("relevance")
 def judge(query: Query, rows: list[FoundChunk]) -> None:
-    """Put the relevance of rows into their explanations, and what it is made of: words alone where the model has no curve."""
+    """Add the relevance of rows to their explanations, and what it is made of: words alone if the model has no curve."""
     if not rows:
         return
     ids: Ids = np.array(sorted({row.chunk_id for row in rows}), np.int64)

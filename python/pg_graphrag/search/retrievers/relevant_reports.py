@@ -14,11 +14,11 @@ from pg_graphrag.server import Database
 
 # Scores that differ by less are equal, as in search.
 DIGITS = 9
-# Of a report that is far from a query about all of them.
+# The score of a report far from the query, if the query is about all of them.
 LEAST_SCORE = 1e-6
 # Reports whose visibility is checked at once.
 LOOK = 100
-# Members of a community of which it is asked first whether the documents mention them.
+# Members of a community that are checked first for mentions in the visible documents.
 FEW_MEMBERS = 20
 _MEMBERS = f"""
 SELECT {packed(members="m.entity_id", communities="m.community_id")}
@@ -66,7 +66,7 @@ def match_reports(
 ) -> list[ReportMatch]:
     """Return the visible reports that a query is about, best first, at most `limit` (None: all).
 
-    `level`: of that level only; `communities`: of these only, of which a query about the whole is about all.
+    `level`: of that level only; `communities`: of these only; a query about the whole is about all of them.
     """
     if query.is_closed:
         return []

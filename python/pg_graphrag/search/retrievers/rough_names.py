@@ -1,4 +1,4 @@
-"""Entities by a rough name: mistyped, abbreviated to its initials, or in another script."""
+"""Finds entities by a rough name: mistyped, abbreviated to its initials, or in another script."""
 
 from collections.abc import Iterator
 
@@ -26,9 +26,9 @@ SELECT {packed(ids="f.id")}, pg_catalog.array_agg(f.key) AS keys
 
 @timed("graph")
 def rough_matches(query: Query) -> dict[int, tuple[float, str]]:
-    """Return {entity: (likeness in 0.7 … 1, reason)} of the names that are like a keyword, or like a query that may be a name.
+    """Return {entity: (likeness in 0.7 … 1, reason)} of names that resemble a keyword, or a query that may be a name.
 
-    Of a keyword that is a name or an alias itself there are none.
+    None for a keyword that is itself a name or an alias.
     """
     texts = query.low or ([] if _is_sentence(query.text) else [query.text])
     names = {key(text): text for text in texts[:MAX_KEYWORDS] if len(text) <= MAX_LENGTH}

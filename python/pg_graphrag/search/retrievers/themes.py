@@ -1,4 +1,4 @@
-"""Shared parts of GraphRAG's modes (arXiv 2404.16130): local evidence, and the reports on communities."""
+"""What GraphRAG's modes share (arXiv 2404.16130): local evidence, and reports on communities."""
 
 from collections import Counter
 
@@ -61,7 +61,7 @@ def local_reports(query: Query, limit: int) -> list[CommunityReport]:
 
 
 def without_reports(query: Query, *, has_texts: bool) -> None:
-    """Warn that there are no reports for the caller, and why; where texts stand in, only of an option that leaves reports out."""
+    """Warn that there are no reports for the caller, and why; if texts stand in, only of an option that leaves reports out."""
     leaves_out = (
         query.options.min_community_rank > 0
         and not query.is_closed
@@ -109,7 +109,7 @@ def level_cut(query: Query) -> list[int]:
 
 
 def child_communities(query: Query, parents: list[int] | None) -> dict[int, int]:
-    """Return {community: its parent} of those with a report that are parts of `parents`; None: the coarsest, in nothing (0)."""
+    """Return {community with a report: its parent} of the parts of `parents`; None: the coarsest, with parent 0."""
     if query.is_closed:
         return {}
     rows = query.db.query(

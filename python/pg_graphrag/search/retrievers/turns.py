@@ -1,9 +1,9 @@
-"""Turns of a conversation: what one is about, the turns around it say.
+"""Turns of a conversation: the turns around one say what it is about.
 
-The corpus' option `conversation` names a field of the metadata. Documents with one value there are the turns of a conversation,
-in the order of `valid_from`, then of source keys. A turn scores by its own words and windows, and by a part of what the turns
-around it score: "Yes, for years!" is found by the question that it answers. Only turns that the caller sees count, as if there
-were no others.
+The corpus' option `conversation` names a field of the metadata. Documents with the same value there are the turns of
+one conversation, in the order of `valid_from`, then of source keys. A turn scores by its own words and windows, plus a
+part of the scores of the turns around it: "Yes, for years!" is found by the question that it answers. Only turns that
+the caller sees count, as if there were no others.
 """
 
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.query.rankings import Ranking, leveled_sums
 from pg_graphrag.search.retrievers.dense import ids_literal
 
-# Of the score of a turn, what the next one and the one before it have. From .2 to .4 all are as good.
+# The share of a turn's score that the next and the previous turn get. From .2 to .4 all are as good.
 NEIGHBOUR = 0.3
 # What the next one has of a turn that asks. From .6 to .8 all are as good.
 ANSWER = 0.7
 # Turns to either side that count.
 REACH = 3
-# Of a conversation with more turns each scores by itself: all would be read for a few.
+# In a conversation with more turns each scores by itself: all would be read for a few.
 MAX_TURNS = 1000
-# Of a corpus with at most so many chunks all turns are read: to look up some conversations takes longer.
+# In a corpus with at most so many chunks all turns are read: looking up some conversations takes longer.
 FEW_CHUNKS = 5000
 _ALL_TURNS = """
 SELECT d.metadata -> {field} AS name, d.id, d.valid_from, d.source_key
   FROM graphrag.documents d
  WHERE d.corpus_id = {corpus} AND d.metadata ->> {field} IS NOT NULL {visible}
 """
-# Of the conversations that some chunks are of, each by the index of metadata, and no more of it than counts.
+# Turns of the conversations of some chunks, each by the index of metadata, up to the limit.
 _SOME_TURNS = f"""
 SELECT t.name, d.id, d.valid_from, d.source_key
   FROM (SELECT DISTINCT o.metadata -> {{field}} AS name
@@ -61,7 +61,7 @@ _COLUMNS = packed(
 
 @timed("turns")
 def with_turns(query: Query, rankings: Sequence[Ranking]) -> list[Ranking]:
-    """Return rankings in which turns have a part of the score of the turns around them: of what is above the last score.
+    """Return rankings in which turns get a part of the scores of the turns around them, measured above the last score.
 
     Other chunks keep their scores.
     """
@@ -114,7 +114,7 @@ class _Turns:
         return self._by_id[np.searchsorted(self._ascending, chunks)]
 
     def _lent(self, own: Scores) -> Scores:
-        """Return what turns have of the scores of others, (n,): of those further away a part of a part."""
+        """Return the part of others' scores that turns get, (n,); it decreases with the distance."""
         lent = np.zeros(len(own))
         from_before = from_after = own
         for _ in range(REACH):
@@ -125,7 +125,7 @@ class _Turns:
 
 
 def _turns(query: Query, chunks: Ids) -> _Turns:
-    """Read the visible turns of the conversations that chunks are of."""
+    """Read the visible turns of the conversations that chunks belong to."""
     visible = ""
     if query.removed is not None:
         visible = f"AND d.id <> ALL ({ids_literal(query.removed)})"

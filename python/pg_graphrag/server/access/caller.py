@@ -56,7 +56,7 @@ SELECT hc.name
   JOIN graphrag.corpora hc ON hc.id = h.history_id
  WHERE c.name = $1
 """
-# Of attached tables that show him nothing for a reason that somebody must mend.
+# Attached tables that show him nothing, for a reason that somebody must remove.
 _WITHHELD = "SELECT w.attached_table, w.code, w.mend, w.superuser FROM graphrag_attached._withheld($1) w"
 # Roles and tables that this session has had a WARNING of.
 _warned: set[tuple[str, str]] = set()
@@ -69,20 +69,20 @@ SELECT c.id, current_user::text AS role, pg_catalog.has_table_privilege('graphra
 """
 
 
-# The corpora, as c, that "*" stands for. Histories say again what their corpora say: they are asked by name, or as of a moment.
+# The corpora, as c, that "*" stands for. Histories repeat their corpora: they must be asked by name, or as of a moment.
 READABLE = """((SELECT graphrag._may_use(NULL)) OR c.id IN (SELECT g.corpus_id FROM graphrag.granted_corpora g))
    AND NOT EXISTS (SELECT FROM graphrag._histories h WHERE h.history_id = c.id)
    AND coalesce(c.move ->> 'state', 'moving') = 'moving'"""
 
 
 def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> Caller:
-    """Return who calls, and what he may see of a corpus. It must run with the caller's rights.
+    """Return the caller, and what he may see of a corpus. It must run with the caller's rights.
 
-    As of a moment, the corpus is its history where it has one: that knows what was said then.
+    With a moment (as_of), the corpus is replaced by its history if it has one: that knows what was said then.
 
     Raises GraphRAGError: 22004 for a null, 42704 for an unknown corpus, 42501 without SELECT on graphrag.documents or on a
-      relation of the filter, 22023 for a bad filter, 42P01, 42809, 42703 and 42804 for a bad relation, 54000 and 54001 for a
-      filter that is too large.
+      relation of the filter, 22023 for a bad filter, 42P01, 42809, 42703 and 42804 for a bad relation, 54000 and 54001 for
+      a filter that is too large.
     """
     histories = db.query(_HISTORY, ["text"], [corpus]) if filter_ is not None and asks_a_moment(filter_) else []
     if histories:
@@ -106,7 +106,7 @@ def caller_of(db: Database, corpus: str | None, filter_: str | None = None) -> C
 
 
 def check_corpus(db: Database, corpus: str | None) -> Row:
-    """Return who calls, and what he may do with a corpus; errors of rights as of `caller_of`."""
+    """Return the caller, and what he may do with a corpus; errors of rights as in `caller_of`."""
     rows = db.query(_CALLER, ["text"], [corpus]) if corpus is not None else []
     if not rows:
         raise unknown_corpus(db, corpus)
@@ -156,13 +156,13 @@ def _warn(db: Database, role: str, withheld: Row) -> None:
 
 
 def matching_ids(db: Database, corpus_id: int, condition: Condition) -> Ids:
-    """Return the sorted ids of the indexed documents that a condition keeps, of those that whoever runs it may see."""
+    """Return the sorted ids of the indexed documents that fulfil a condition, among those that the current role may see."""
     sql = _MATCHING.format(condition=condition.sql, joins=condition.joins)
     return np.sort(int64s(_run(db, sql, corpus_id, condition)["ids"]))
 
 
 def _visible(db: Database, corpus_id: int, condition: Condition | None) -> tuple[Ids, Ids | None]:
-    """Return the ids of what the caller sees, and of what the filter keeps of it."""
+    """Return the ids of the documents that the caller sees, and of those that pass the filter."""
     if condition is None:
         rows = db.query(_DOCUMENTS.format(condition="true", joins=""), ["int4"], [corpus_id])
         return np.sort(int64s(rows[0]["ids"])), None
@@ -247,7 +247,7 @@ SELECT EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.ind
 
 
 def _besides(db: Database, corpus: Corpus, documents: Ids) -> Ids | None:
-    """Return ids of what the index has besides `documents`, ascending, where these are all that exist; else None."""
+    """Return ids of indexed documents outside of `documents`, ascending, if these are all that exist; else None."""
     # Sooner known than which.
     for more in (_MORE_SEARCHABLE, _MORE):
         if db.value(more, ["int4", "int8"], [corpus.id, len(documents)]):
@@ -257,7 +257,7 @@ def _besides(db: Database, corpus: Corpus, documents: Ids) -> Ids | None:
 
 
 def _indexed(db: Database, corpus: Corpus) -> Ids:
-    """Return the ids of the documents that have chunks, (n,) int64, also of those that are deleted and not yet removed."""
+    """Return the ids of the documents that have chunks, (n,) int64, also of deleted ones that are not yet removed."""
     key = "indexed documents", corpus.id
     cached: Ids | None = cache.get(corpus, key)
     if cached is not None:

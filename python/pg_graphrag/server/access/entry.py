@@ -42,10 +42,10 @@ def as_owner(db: Database, run: Callable[[], T], *, writes: bool = False) -> T:
 
 
 def at_one_snapshot(db: Database, run: Callable[[], T]) -> T:
-    """Return what `run` returns, run with the caller's own rights, reading the snapshot of one statement throughout.
+    """Return the result of `run`, run with the caller's own rights, reading the snapshot of one statement throughout.
 
-    Each statement of a function that writes otherwise has its own snapshot, but what a document says and who may read it must
-    be of one moment.
+    Otherwise each statement of a function that writes has its own snapshot, but a document's text and permissions must be
+    of one moment.
     """
     return _run_in("_at_one_snapshot", db, run)
 
@@ -66,7 +66,7 @@ def _run_in(function: str, db: Database, run: Callable[[], T]) -> T:
 
 
 def enter(_: Database, token: str | None) -> None:
-    """Do the work that waits under `token`; 42501 when there is none."""
+    """Do the work that waits under `token`; 42501 if there is none."""
     work = _pending.pop(token or "", None)
     if work is None:
         raise GraphRAGError(

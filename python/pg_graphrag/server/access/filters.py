@@ -1,7 +1,8 @@
-"""Filters: a JSON object compiled to a condition in SQL over ``graphrag.documents d``, with parameters.
+"""Filters: compiles a JSON object to an SQL condition over ``graphrag.documents d``, with parameters.
 
-A condition is true or false of a document, never unknown, so `$not` keeps what a condition leaves out. What compares values of
-metadata is jsonpath, in its lax mode: where a value is an array, one of its elements decides.
+A condition is true or false of a document, never unknown, so `$not` matches exactly the documents that the inner
+condition leaves out. Comparisons with metadata values are jsonpath in lax mode: if a value is an array, one matching
+element is enough.
 """
 
 import json
@@ -17,12 +18,12 @@ from pg_graphrag.ground.json_reading import read_exact_json
 from pg_graphrag.server.access.moments import A_DATE, DATES, has_form_of_date, is_date, zoned
 
 MAX_DEPTH = 32
-# $row within each other: PostgreSQL plans what stands within one twice.
+# Maximum depth of nested $row: PostgreSQL plans the inner part of each twice.
 MAX_ROWS = 4
 MAX_CHARACTERS = 1 << 23
 # Values of one list. A relation holds more.
 MAX_LIST = 10_000
-# Of short lists, and of what metadata are to contain.
+# In short lists, and in objects that metadata must contain.
 _VALUES = "values that are compared one by one"
 # The planner copies them again and again: a million takes gigabytes.
 _LONG = "values in lists of more than 64"
@@ -58,19 +59,18 @@ class Condition:
 
 
 _SOURCE_KEY = "{d}.source_key"
-# Of a version, whose own key has the moment at its end (graphrag._version_key).
+# For a version, whose own key ends with its moment (graphrag._version_key).
 _DOCUMENT_KEY = "pg_catalog.left({d}.source_key, -28)"
 EVERY = Condition("true", (), ())
 
 
 def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str], of_versions: bool = False) -> Condition:
-    """Return the condition of a filter, as jsonb shows it.
+    """Return the condition of a filter, in jsonb's text.
 
-    `of_versions`: whether the corpus is a history that is asked in place of its corpus: keys are those of the documents.
+    `of_versions`: whether the corpus is a history that stands in for its corpus: then keys are those of the documents.
     `keys_of`: returns for the name of a relation SQL that reads its keys, as rows of one column ``key``.
 
-    Raises GraphRAGError: 22023 for what is no filter, naming the value; 54001 and 54000 where it is nested too deep or too
-      long.
+    Raises GraphRAGError: 22023 if it is no filter, naming the value; 54001 and 54000 if it is nested too deep or too long.
     """
     if len(text) > MAX_CHARACTERS:
         raise _too_large(f"{len(text):,} characters, more than {MAX_CHARACTERS:,}: {text[:60]}…")
@@ -78,7 +78,7 @@ def compile_filter(text: str, corpus: str, keys_of: Callable[[str], str], of_ver
     if not isinstance(filter_, dict):
         raise _no_object(text)
     compilation = _Compilation(corpus, keys_of, _DOCUMENT_KEY if of_versions else _SOURCE_KEY)
-    # jsonb shows a key as it is. Without such a key a filter is containment.
+    # jsonb shows keys unchanged. Without such a key a filter is containment.
     if '"$' not in text:
         compilation.count_values(filter_, "")
         return Condition("d.metadata @> $2", ("jsonb",), (text,))
@@ -104,12 +104,12 @@ class _Compilation:
         self._aliases: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
         self._rows_within = 0
-        # What the documents are called of which conditions are made.
+        # The alias of the documents that conditions apply to.
         self._d = "d"
 
     @property
     def _key(self) -> str:
-        """The key of the documents of which conditions are made."""
+        """The key of the documents that conditions apply to."""
         return self._key_of.format(d=self._d)
 
     def documents(self, filter_: Any, place: str, depth: int) -> str:
@@ -228,7 +228,7 @@ class _Compilation:
         return _joined(parts, "AND")
 
     def _fields(self, fields: Mapping[str, Any], path: tuple[str, ...], place: str, depth: int) -> str:
-        """Return the condition of an object of fields: containment, as far as there are no operators within."""
+        """Return the condition of an object of fields: containment, unless operators are within."""
         contained, parts = {}, []
         for name, value in fields.items():
             here = _at(place, name)
@@ -343,7 +343,7 @@ class _Compilation:
 
 
 def _is_operator(name: str) -> bool:
-    """Return whether a name is that of an operator, known or not."""
+    """Return whether a name is an operator's, known or not."""
     return _OPERATOR.fullmatch(name) is not None
 
 
@@ -421,7 +421,7 @@ def _at(place: str, name: str) -> str:
 
 
 def _json(value: Any) -> str:
-    """Return a value as JSON, numbers with all their digits. Of a text or number that is jsonpath too."""
+    """Return a value as JSON, numbers with all their digits. For a text or number this is also jsonpath."""
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Moments of calls: dates in filters, and the option ``as_of``."""
+"""Times in calls: dates in filters, and the option ``as_of``."""
 
 import json
 import re
@@ -12,7 +12,7 @@ A_DATE = 'a date or time in ISO 8601, such as "2024-02-29" or "2024-02-29T12:00:
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?"
 _IS_DATE = re.compile(_DATE)
 _HAS_ZONE = re.compile("[Z+-]")
-# Of items v: values that are no dates are not compared; a date without a zone is of UTC, whatever the session's is.
+# For items v: values that are no dates are not compared; a date without a zone is UTC, whatever the session's zone.
 DATES = f"""
 SELECT CASE WHEN pg_catalog.substr(t.value, 11) ~ '[Z+-]' THEN t.value ELSE t.value || ' UTC' END AS value
   FROM (SELECT v.item #>> '{{}}' AS value, pg_catalog.jsonb_typeof(v.item) AS type) t
@@ -44,7 +44,7 @@ def zoned(date: str) -> str:
 def with_as_of(filter_: str | None, options: str) -> str | None:
     """Return the filter of a call together with its option `as_of`.
 
-    What is no option of its own kind is left to who reads the options, and refused there.
+    Invalid options are left to the parser of options, which refuses them.
     """
     values = read_json(options)
     moment = values.get("as_of") if isinstance(values, dict) else None

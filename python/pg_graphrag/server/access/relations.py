@@ -1,4 +1,4 @@
-"""Relations of keys that a filter names. They are read with the caller's rights, as a SELECT of his would read them."""
+"""Relations of keys that a filter names. They are read with the caller's rights, as by his own SELECT."""
 
 import re
 
@@ -26,9 +26,9 @@ SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) AS relation, current_use
 def keys_of(db: Database, name: str) -> str:
     """Return SQL that reads the keys of a table or view, as rows (key).
 
-    Raises GraphRAGError: 22023 for a name without a schema, 42P01 for an unknown relation, 42809 for one without rows, 42703
-      for one without a column of keys, 42804 for keys of a type of others, 42501 without SELECT on it, and where what it runs
-      would get rights that its owner has not (_foreign_code).
+    Raises GraphRAGError: 22023 for a name without a schema, 42P01 for an unknown relation, 42809 for one without rows,
+      42703 for one without a column of keys, 42804 for keys of another type, 42501 without SELECT on it, and if code that
+      it runs would get rights that its owner lacks (_foreign_code).
     """
     if len(name) > 300 or not _QUALIFIED.fullmatch(name):
         raise GraphRAGError(

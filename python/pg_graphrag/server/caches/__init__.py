@@ -1,1 +1,1 @@
-"""What sessions cache of corpora, and what they share of it in files."""
+"""What sessions cache of corpora in memory, and what they share in files."""

@@ -1,11 +1,12 @@
 """What a session caches of corpora, and when it may be used: sizes, revisions and eviction in one place.
 
-One rule: what was read is right for every snapshot that sees the same `Corpus.revision`. That is None in the transaction that
-changed the corpus: it reads the tables. Documents come, go and are renamed without a merge: they are not cached, but for those
-of rows, by their state (search/query/session_values.py). What is cached of a part of the documents has their ids in its key.
+One rule: a cached value is right for every snapshot that sees the same `Corpus.revision`. In the transaction that
+changed the corpus, the revision is None, and the tables are read. Documents come, go and are renamed without a merge,
+so they are not cached, except for those of rows, by their state (search/query/session_values.py). The key of a value
+for a part of the documents contains their ids.
 
-The setting graphrag.session_memory bounds it (``0``: nothing is cached or used). The cache decides where an answer is read, and
-never what it is.
+The setting graphrag.session_memory bounds the cache (``0``: nothing is cached or used). The cache decides where an
+answer is read, never what it is.
 """
 
 from collections import OrderedDict
@@ -17,15 +18,15 @@ from pg_graphrag.server.backend import release_freed
 from pg_graphrag.server.corpus.corpora import REVISION, Corpus
 
 T = TypeVar("T")
-# Corpora of which a session remembers the revision it saw last.
+# Corpora whose last seen revision a session remembers.
 _MAX_CORPORA = 256
-# With so many queries whatever may be cached pays.
+# With so many queries any caching pays.
 _MANY_QUERIES = 1_000_000
-# About so many queries, the last ones, say how often a session asks each corpus.
+# About the last so many queries decide how often a session asks each corpus.
 _LAST_QUERIES = 256
-# What was read for a thing of so many bytes takes as many again, until that is given back to the system.
+# Reading a value of so many bytes takes as many again, until they are given back to the system.
 _LARGE = 2 * 2**20
-# Of these, what is less is forgotten.
+# Smaller frequencies are forgotten.
 _RARE = 0.01
 
 
@@ -70,7 +71,7 @@ class SessionCache:
         return value
 
     def latest(self, corpus: Corpus, key: Hashable) -> Any:
-        """Return the value under `key` of whatever revision, or None: of an extension that was made anew it is none of ours."""
+        """Return the value under `key` for any revision, or None; None too if the extension was made again."""
         entry = self._entries.get(key)
         if entry is None or _table(entry.revision) != _table(corpus.revision):
             return None
@@ -88,10 +89,10 @@ class SessionCache:
         first: bool = False,
         shared: int = 0,
     ) -> None:
-        """Cache something of `size` bytes; for it others are evicted where need be, and it where that is not enough.
+        """Cache a value of `size` bytes; others are evicted for it if necessary, and it is dropped if that is not enough.
 
-        `revision`: which the rows were read at, where that may be another than the corpus has. `first`: is evicted last.
-        `shared`: bytes besides that are mapped, which all sessions share.
+        `revision`: the revision at which the rows were read, if it may differ from the corpus'. `first`: is evicted last.
+        `shared`: bytes that are mapped besides, which all sessions share.
         """
         former = self._entries.get(key)
         self._entries[key] = _Entry(value, size, shared, corpus.id, revision or corpus.revision, first)
@@ -101,16 +102,16 @@ class SessionCache:
             release_freed()
 
     def is_shared(self, key: Hashable) -> bool:
-        """Return whether what is cached under `key` is mapped."""
+        """Return whether the value under `key` is mapped."""
         entry = self._entries.get(key)
         return entry is not None and entry.shared > 0
 
     def room(self, corpus: Corpus, key: Hashable, *, first: bool = False) -> int:
-        """Return how many bytes one large thing may take: a quarter, or what is left beside the rest of the corpus.
+        """Return how many bytes one large value may take: a quarter, or what the rest of the corpus leaves.
 
-        What comes `first` has the quarter. The rest of a corpus has the room that this leaves, and never comes back for what
-        was cached instead: a session that asks one corpus more than fits would else read all of it again for every query.
-        An eighth is left to what is small: postings.
+        Values with `first` get the quarter. The rest of a corpus gets the room that they leave, and never displaces them:
+        otherwise a session whose corpus does not fit would read all of it again for every query. An eighth is left to small
+        values: postings.
         """
         if first:
             return corpus.memory // 4
@@ -156,7 +157,7 @@ class SessionCache:
             self._asked[corpus.id] = float(_LAST_QUERIES)
 
     def sizes(self, corpus: Corpus | None = None) -> dict[str, int]:
-        """Return the bytes that are cached, of a corpus or of all, by the first word of the keys; with what is mapped."""
+        """Return the cached bytes, of a corpus or of all, by the first word of the keys; mapped bytes included."""
         sizes: dict[str, int] = {}
         for key, entry in self._entries.items():
             if corpus is not None and entry.corpus_id != corpus.id:
@@ -173,8 +174,8 @@ class SessionCache:
         self._asked.update(counts)
 
     def _evict(self, corpus: Corpus) -> None:
-        """Evict until the rest is within the bound: of other corpora, then of this, at last `first`; of those that the session
-        asks least often, the least lately used.
+        """Evict until the rest is within the bound: first other corpora, then this one, values with `first` last; within
+        these the corpora that the session asks least, least recently used first.
         """
         entries = self._entries
         total = sum(entry.size for entry in entries.values())

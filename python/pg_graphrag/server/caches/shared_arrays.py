@@ -45,8 +45,8 @@ ASKED_SECONDS = 3600.0
 NOTED_SECONDS = ASKED_SECONDS / 10
 
 _FOLDER = "pg_stat_tmp"
-# Of a file: what it is, bytes of its description, their CRC-32, bytes of the file, the checksum of its arrays, and when it was
-# written (ns).
+# The head of a file: its magic, bytes of its description, their CRC-32, bytes of the file, the checksum of its arrays,
+# and when it was written (ns).
 _HEAD = Struct("<8sIIQIQ")
 _MAGIC = b"graphrag"
 _PAGE = 4096
@@ -73,7 +73,7 @@ def mapped(db: Database, corpus: Corpus, name: str) -> Arrays | None:
 
 
 def note_asked(db: Database, corpus: Corpus, name: str) -> None:
-    """Say by the time of a file's last access that a session asks for what it has mapped of it."""
+    """Record by a file's access time that a session uses its mapped contents."""
     now = time.monotonic()
     if corpus.revision is None or now - _noted.get(corpus.id, -NOTED_SECONDS) < NOTED_SECONDS:
         return
@@ -108,10 +108,10 @@ def forget(db: Database, corpus_id: int | None = None) -> None:
 
 
 def outdated(db: Database) -> Iterator[int]:
-    """Yield corpora that sessions ask, whose files are of an earlier revision or run: for the caller to make them anew.
+    """Yield corpora that sessions ask, whose files have an earlier revision or run: the caller makes them again.
 
-    Not where they were made just now. Those that are still old then are removed: what kept new ones from being made is not met
-    again and again.
+    Not if they were made just now. Files that are still old afterwards are removed, so that whatever prevents new ones is
+    not met again and again.
     """
     files: dict[int, list[os.DirEntry[str]]] = {}
     for entry, parts in _files(db.folder(_FOLDER)):
@@ -151,7 +151,7 @@ def outdated(db: Database) -> Iterator[int]:
 
 
 def _is_older(name: str, other: str) -> bool:
-    """Whether a file is of another run of the server, or of an earlier revision."""
+    """Whether a file has another run of the server, or an earlier revision."""
     old, new = _NAME.fullmatch(name), _NAME.fullmatch(other)
     assert old is not None and new is not None
     return old["run"] != new["run"] or int(old["number"]) < int(new["number"])
@@ -200,7 +200,7 @@ def _opened(path: Path, key: list[Any]) -> Arrays | None:
         return None
     described = json.loads(text)
     start = _rounded(_HEAD.size + size, _PAGE)
-    # What was not written since is as it was: to read all of it would be a twentieth of a first search.
+    # An unwritten file is unchanged: reading all of it would take a twentieth of a first search.
     is_untouched = status.st_mtime_ns == written
     if described["key"] != key or not (is_untouched or _checksum(data, start) == checksum):
         return None
@@ -215,7 +215,7 @@ def _views(data: mmap.mmap, start: int, described: Mapping[str, list[Any]]) -> A
 
 
 def _checksum(data: mmap.mmap, start: int) -> int:
-    """Return the CRC-32 of the sums of pages: as fast as memory is read, where that of all bytes takes a second for a GB."""
+    """Return the CRC-32 of the sums of pages: as fast as reading memory, while one of all bytes takes a second for a GB."""
     words = np.frombuffer(data, np.uint64, offset=start).reshape(-1, _PAGE // 8)
     return crc32(words.sum(axis=1, dtype=np.uint64).tobytes())
 

@@ -14,7 +14,7 @@ from pg_graphrag.server.corpus.options import (
     Embedding,
     Options,
     local_embedding,
-    parse,
+    parse_options,
 )
 from pg_graphrag.text.languages import is_english
 
@@ -24,12 +24,12 @@ class Corpus:
     """A corpus as the rest of the package sees it. `space` is its active embedding space, if there are vectors.
 
     `chooses_embedding`: whether its first documents choose the embedding model (`embedding_of`); until then
-    `options.embedding` is the default. `own_tables`: whether the space has tables of its own (`spaces.rows_of`).
-    `revision` names the state of the index in the statement's snapshot. None: there is no index yet, this transaction has
-    changed it, or nothing may be cached. `memory`: bytes that the session may cache. `forgets`: how many documents forget() had
-    taken out when the corpus was read, before its texts were. `awaits_removals`: whether the index may still have something of
-    documents that were deleted or retracted, also of those whose retraction ended since. `has_rows`: whether rows of attached
-    tables are documents of it.
+    `options.embedding` is the default. `own_tables`: whether the space has tables of its own (`spaces.rows_of`). `revision`
+    names the state of the index in the statement's snapshot; None: there is no index yet, this transaction has changed it,
+    or nothing may be cached. `memory`: bytes that the session may cache. `forgets`: how many documents forget() had removed
+    when the corpus was read, before its texts were. `awaits_removals`: whether the index may still have deleted or
+    retracted documents, also if the retraction ended since. `has_rows`: whether rows of attached tables are among its
+    documents.
     """
 
     id: int
@@ -50,8 +50,8 @@ class Corpus:
 
 # Default of graphrag.session_memory.
 SESSION_MEMORY = "64MB"
-# The transaction that changed a corpus may change it again under the same number, or undo a part of it. A restore brings numbers
-# of another server, which its own transactions will have too: by who wrote the row they are told apart.
+# The transaction that changed a corpus may change it again under the same number, or undo a part of it. A restore
+# brings numbers of another server, which its own transactions will use too: the row's writer tells them apart.
 REVISION = """(
        SELECT r.tableoid::text || '/' || r.revision::text || '/' || r.xmin::text
          FROM graphrag.corpus_revisions r
@@ -84,8 +84,8 @@ _NAMES = "SELECT c.name FROM graphrag.corpora c WHERE {condition} ORDER BY c.nam
 _SEEN = "EXISTS (SELECT FROM graphrag.documents d WHERE d.corpus_id = c.id)"
 
 
-def find(db: Database, name: str | None, *, also_moved: bool = False) -> Corpus:
-    """Return the corpus called `name`; 42704 when there is none or, not `also_moved`, it has moved; 22004 for a null."""
+def find_corpus(db: Database, name: str | None, *, also_moved: bool = False) -> Corpus:
+    """Return the corpus called `name`; 42704 if there is none or, unless `also_moved`, it has moved; 22004 for a null."""
     rows = _select(db, "WHERE c.name = $1", "text", name) if name is not None else []
     if not rows:
         raise unknown_corpus(db, name)
@@ -96,10 +96,13 @@ def find(db: Database, name: str | None, *, also_moved: bool = False) -> Corpus:
 
 
 def find_for_check(db: Database, name: str | None) -> tuple[Corpus, str | None]:
-    """Return the corpus called `name`, and why its options cannot be read: then it has the defaults. Else errors as `find`."""
+    """Return the corpus called `name`, and why its options cannot be read: then it has the defaults.
+
+    Other errors as `find_corpus`.
+    """
     try:
         with db.subtransaction():
-            return find(db, name), None
+            return find_corpus(db, name), None
     except Exception as error:
         if is_interrupt(error) or is_of_server(error) or getattr(error, "sqlstate", None) in ("42704", "22004"):
             raise
@@ -108,7 +111,7 @@ def find_for_check(db: Database, name: str | None) -> tuple[Corpus, str | None]:
 
 
 def unknown_corpus(db: Database, name: str | None) -> GraphRAGError:
-    """Return the error that there is no corpus called `name` in this database: DETAIL is the url of the node that has it."""
+    """Return the error for an unknown corpus; DETAIL is the url of the node that holds it."""
     if name is None:
         return GraphRAGError(
             "corpus cannot be null", sqlstate="22004", hint="Give a name; where it may be left out, “default” is meant."
@@ -145,12 +148,12 @@ class ElsewhereError(GraphRAGError):
 
 
 def placed(db: Database, name: str) -> Placement | None:
-    """Return where a corpus is that is not in this database; None where it is, and where no node is known to have it."""
+    """Return where a corpus is that is not in this database; None if it is, or if no node is known to hold it."""
     (row,) = db.query("SELECT p.node, p.url FROM graphrag._placed($1) p", ["text"], [name])
     return None if row["node"] is None else Placement(row["node"], row["url"])
 
 
-def by_id(db: Database, corpus_id: int) -> Corpus | None:
+def corpus_by_id(db: Database, corpus_id: int) -> Corpus | None:
     """Return the corpus with that number, or None when it has been dropped."""
     rows = _select(db, "WHERE c.id = $1", "int4", corpus_id)
     return _corpus(rows[0]) if rows else None
@@ -193,7 +196,7 @@ def _corpus(row: Row) -> Corpus:
 def _options(text: str) -> tuple[Options, bool]:
     """Return the options, and whether they name an embedding model."""
     values = json.loads(text)
-    return parse(values), "embedding" in values
+    return parse_options(values), "embedding" in values
 
 
 def revise(db: Database, corpus_id: int) -> None:
@@ -207,7 +210,7 @@ def revise(db: Database, corpus_id: int) -> None:
     )
 
 
-# The English model fits as long as at most this share of the characters is of texts in other languages.
+# The English model fits if at most this share of the characters belongs to texts in other languages.
 MAX_FOREIGN_SHARE = 0.1
 
 

@@ -43,9 +43,10 @@ class ExtractionSchema:
         return tuple(self.entities)
 
     def relation(self, source: str, words: tuple[str, ...], target: str) -> tuple[str, bool] | None:
-        """Return (the relation that a relationship with these keywords is, whether it goes from `source` to `target`).
+        """Return (the relation of a relationship with these keywords, whether it goes from `source` to `target`).
 
-        None: there is no such one between these types. A relation that no keyword names is none, where relations are given.
+        None: there is no such relation between these types. If relations are given, one that no keyword names does not
+        count.
         """
         if self.relations is None:
             return (words[0] if words else "", True)
@@ -128,7 +129,7 @@ def _name(option: str, value: Any) -> str:
 
 
 def folded(name: str) -> str:
-    """Return a relation's name as it is compared: models write located in for located_in."""
+    """Return a relation's name in the form for comparison: models write located in for located_in."""
     return re.sub(r"[\s_-]+", " ", name).strip().casefold()
 
 
@@ -146,9 +147,9 @@ def _bad(option: str, value: Any, expectation: str) -> GraphRAGError:
 
 
 def as_value(raw: str, kind: str) -> Any:
-    """Return the value of an attribute as JSON has it; None where `raw` is no value of the type.
+    """Return the value of an attribute for JSON; None if `raw` is no value of the type.
 
-    An integer has at most 18 digits, a number is finite, a date is ISO 8601's.
+    An integer has at most 18 digits, a number is finite, a date is ISO 8601.
     """
     text = " ".join(raw.split())
     if not text or len(text) > MAX_VALUE:

@@ -54,9 +54,10 @@ class Embedding:
         return not self.local or knows(self.model, text)
 
     def reads(self, text: str) -> bool:
-        """Return whether names of a text are read by this model: one in the server that was made for its language.
+        """Return whether this model reads the names of a text: only a model in the server that was made for its language.
 
-        Words tell it, too: a vector of a German text by the English model finds something; what it reads there is no name.
+        Function words decide too: the English model's vector of a German text still finds something, but the names that it
+        reads are wrong.
         """
         if not self.local or not self.embeds(text):
             return False
@@ -73,12 +74,12 @@ class RoleLimits:
 
 @dataclass(frozen=True, slots=True)
 class LLM:
-    """Which model does what: `roles` gives provider, model and limits of a role where they differ from the corpus' own.
+    """Which model does what: `roles` gives provider, model and limits of a role if they differ from the corpus' own.
 
-    `max_output_tokens` and `timeout` (seconds for a whole answer) are in place of what a role has by itself.
-    `monthly_budget`: what calls may cost in a calendar month (UTC), in the currency of the providers' prices. `role_limits`:
-    limits of database roles, "*" for each role that is not named; the owner of the extension has none. `bypass`: whether others
-    than he may ask the model without documents. Pictures are described where `roles` has ``vision``: not every model sees.
+    `max_output_tokens` and `timeout` (seconds for a whole answer) replace a role's defaults. `monthly_budget`: maximum cost
+    of calls in a calendar month (UTC), in the currency of the providers' prices. `role_limits`: limits of database roles,
+    "*" for each role that is not named; the owner of the extension has none. `bypass`: whether callers other than the owner
+    may ask the model without documents. Pictures are described only if `roles` has ``vision``: not every model sees.
     """
 
     provider: str | None = None
@@ -95,7 +96,7 @@ class LLM:
         return RoleLimits(**self.role_limits.get(role, self.role_limits.get("*", {})))
 
     def max_output_tokens_of(self, role: str) -> int | None:
-        """Return the limit of an answer in `role`; None where it is left to what is asked."""
+        """Return the limit of an answer in `role`; None if the task decides."""
         return self.roles.get(role, {}).get("max_output_tokens") or self.max_output_tokens
 
     def timeout_of(self, role: str) -> float | None:
@@ -210,7 +211,7 @@ class Options:
 
     @property
     def describes(self) -> bool:
-        """Whether mentions have descriptions, a model's words: texts of their own to be scored."""
+        """Whether a model describes mentions, so that they have texts of their own to score."""
         return self.extractor != "nlp"
 
     def providers(self) -> dict[str, str]:
@@ -243,8 +244,8 @@ _CALL_LIMITS = ("max_output_tokens", "timeout")
 _KNOWN = set(Options.__dataclass_fields__)
 
 
-def parse(options: dict[str, Any]) -> Options:
-    """Check `options` and fill in what is absent.
+def parse_options(options: dict[str, Any]) -> Options:
+    """Check `options` and fill in defaults.
 
     Raises GraphRAGError: 22023, naming the option and the value, when a key is unknown or a value is not usable.
     """
@@ -341,7 +342,7 @@ def _default_embedding(options: dict[str, Any]) -> Embedding:
 
 
 def parse_embedding(value: Any) -> Embedding:
-    """Check the option ``embedding`` and fill in what is absent; errors as `parse`."""
+    """Check the option ``embedding`` and fill in defaults; errors as `parse_options`."""
     example = '{"provider": "openai", "model": "text-embedding-3-small", "dimensions": 1536}'
     embedding: Embedding = _part({"embedding": value}, "embedding", Embedding, example)
     _check_model("embedding", {"provider": embedding.provider, "model": embedding.model})
@@ -449,7 +450,7 @@ def changed_options(old: Options, new: Options, names: tuple[str, ...]) -> list[
 
 
 def _ordered(value: Any) -> Any:
-    """Return a value whose order counts: prompts name types as they are given."""
+    """Return a value in which order matters: prompts list types in the given order."""
     return [(name, _ordered(part)) for name, part in value.items()] if isinstance(value, dict) else value
 
 

@@ -1,4 +1,6 @@
-"""Embedding spaces of a corpus: the active one, which is searched, one that graphrag.reembed() is building; what has vectors."""
+"""Embedding spaces of a corpus: the active one, which is searched; one that graphrag.reembed() builds; and which
+items have vectors.
+"""
 
 import json
 from collections.abc import Iterable
@@ -8,9 +10,9 @@ from pg_graphrag.server import Database
 from pg_graphrag.server.corpus.corpora import Corpus
 from pg_graphrag.server.corpus.options import Embedding
 
-# A query is compared with all vectors of a kind where they are at most so many, and take at most so much memory. Of more the
-# nearest are found by an index, and of mentions only the best are scored. The tables decide this, never what a session cached.
-# One vector is compared with windows, that of each keyword with names.
+# A query is compared with all vectors of a kind if there are at most so many, in at most so much memory. Beyond that an
+# index finds the nearest, and only the best mentions are scored. The tables decide this, never a session's cache. One
+# vector is compared with windows, that of each keyword with names.
 MAX_ROWS = 20_000
 MAX_WINDOW_BYTES = 32 * 2**20
 MAX_NAME_BYTES = 16 * 2**20
@@ -68,7 +70,7 @@ def spaces(db: Database, corpus_id: int) -> list[Space]:
 
 
 def of_state(candidates: list[Space], state: str) -> Space | None:
-    """Return the space that is active or building; None where there is none."""
+    """Return the space that is active or building; None if there is none."""
     return next((space for space in candidates if space.state == state), None)
 
 
@@ -119,7 +121,7 @@ def set_option(db: Database, corpus_id: int, embedding: Embedding) -> None:
 
 # Chunks that are checked at either end of a corpus: no index tells that all are in one language.
 SAMPLE = 1000
-# Of some documents, so many are looked at first.
+# For a part of the documents, so many are examined first.
 FEW = 100
 
 _HAS_VECTOR = "c.language = ANY ($2) AND EXISTS (SELECT FROM {vectors} v WHERE v.chunk_id = c.id)"
@@ -137,9 +139,10 @@ SELECT pg_catalog.cardinality($1) = 0 OR EXISTS (
 
 
 def any_embedded(db: Database, corpus: Corpus, languages: Iterable[str], documents: list[int] | None) -> bool:
-    """Return whether a chunk in one of `languages` has a vector: of some documents; None: of the first and last of a corpus.
+    """Return whether a chunk in one of `languages` has a vector: of some documents; None: of the first and last of a
+    corpus.
 
-    True where there is no chunk. The corpus has a space.
+    True if there is no chunk. The corpus has a space.
     """
     vectors = rows_of("window", corpus.space, own_tables=corpus.own_tables)
     if documents is not None:

@@ -87,7 +87,7 @@ def _word_class(unit: str) -> int:
 
 
 def traits(text: str, places: Sequence[Span]) -> NDArray[np.float32]:
-    """Return (units, `TRAITS`) numbers: what is to be seen of each unit and its line without knowing any word."""
+    """Return (units, `TRAITS`) numbers: features of each unit and its line that need no knowledge of words."""
     classes = [_class(text[start:end]) for start, end in places]
     words = [text[start:end] for start, end in places]
     counts: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Prompts: readable files beside this one, each overridable by the corpus option ``prompts``.
+"""Prompts: text files in this folder, which the corpus option ``prompts`` can replace.
 
 A prompt is plain text with places ``{name}``; a replacement must have the same places.
 """
@@ -24,7 +24,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def default(name: str) -> str:
-    """Return the text of a prompt as the package has it."""
+    """Return the package's own text of a prompt."""
     return (_FOLDER / f"{name}.txt").read_text(encoding="utf-8").rstrip("\n")
 
 
@@ -57,6 +57,6 @@ def sentences(name: str) -> Mapping[str, str]:
 
 
 def sentence(name: str, language: str) -> str:
-    """Return one of `sentences`: in the language where we have it, else in English."""
+    """Return one of `sentences` in a language, or in English if it has no translation."""
     by_language = sentences(name)
     return by_language.get(language, by_language["en"])

@@ -14,7 +14,7 @@ _IDENTIFIER = r"[^\W\d_]\w*_\w+(?:_\w+)*|[^\W\d_]+\d\w*"
 _WORD = re.compile(rf"(?:{_IDENTIFIER}|[^\W\d_][\w’'-]*(?:(?<=\w)\.[a-z]\w*)?)(?:(?<=\d)\.\d+)*(?<!-)")
 _SMALL = re.compile(r"(?<!\w)[^\W\d_A-Z][^\W\d_A-Z]*(?!\w)")
 _SHORTEST_FIRST = 4
-# A name in Latin letters, and what another script adds to it: "PDF를", "ICC-профилей".
+# A name in Latin letters with a suffix of another script: "PDF를", "ICC-профилей".
 _LATIN_NAME = re.compile(
     r"[A-Za-z\u00c0-\u024f\u1e00-\u1eff0-9][\w.’'-]*?(?=-?[^\W\d_A-Za-z\u00aa-\u024f\u0300-\u036f\u1e00-\u1eff])"
 )
@@ -26,8 +26,7 @@ _ELIDED = re.compile(r"(?:[cdjlmnst]|qu|un|d?all|dell|nell|sull)['’](?=[^\W\d_
 _ELIDED_BEFORE_SMALL = re.compile(r"(?:[CDJLMNST]|Qu|Jusqu|Lorsqu|Puisqu)['’](?=[^\W\d_A-Z\u00c0-\u00de])")
 # Where a sentence begins: "L'Europe"; but "D'Annunzio".
 _ELIDED_FIRST = re.compile(rf"L['’](?=[^\W\d_])|{_ELIDED.pattern}")
-# What stands before the first word of a heading, an item or a footnote; of a cell, a quotation or an aside; of what is
-# emphasised.
+# Signs before the first word of a heading, an item or a footnote; of a cell, a quotation or an aside; of emphasised text.
 _LEADS = re.compile(
     r"(?:(?:#{1,6}|[-*+•>]|\d{1,3}[.)])[ \t]+|\[\d{1,3}\][ \t]*)(?:[-*+•>][ \t]+)?[*_]{0,3}[«“\"(\[¿¡]?[ \u00a0]?"
 )
@@ -82,7 +81,7 @@ _GAP = re.compile(r"[ \t\u00a0]+")
 # "John F. Kennedy", "А. С. Пушкин"; but "M. Dupont" and "S. Pedro" are addressed.
 _ADDRESSES = frozenset("DMS")
 _AFTER_INITIAL = re.compile(r"\.?[ \t\u00a0]+|\.")
-# A letter at the end of a sentence is none: "le vaccin C. Puis".
+# A letter at the end of a sentence is no initial: "le vaccin C. Puis".
 _FIRST_INITIAL = re.compile(rf"\.[ \t\u00a0]?[{CAPITALS}](?:\.|[\w’'-]*[ \t\u00a0]+[{CAPITALS}])")
 # What a text calls its own parts, before a number: "Capítulo 4", "Sección 6.1".
 _PARTS = frozenset(
@@ -93,7 +92,7 @@ _PARTS = frozenset(
     ).split()
 )
 _NUMBER_NEXT = re.compile(r"[ \t\u00a0]+(?:n[.º°] ?)?(?:\d|[A-Z]\.\d)")
-# With them titles begin, and what is aside: "(La Paz)".
+# They begin titles, and asides: "(La Paz)".
 _ARTICLES = frozenset("das der die el gli het i il la las le les lo los o os".split())
 # "How I", of a title in English.
 _ASKS = frozenset("how so what when where which who why".split())
@@ -167,7 +166,7 @@ class _Places:
         return is_opener
 
     def _begins_name(self, word: str, start: int, end: int) -> bool:
-        """Whether a short word is of the name behind it, since it is a given name or the text has both again."""
+        """Whether a short word belongs to the name after it: it is a given name, or the text has both together again."""
         pair = _CAPITAL_NEXT.match(self._text, end)
         if pair is None:
             return False
@@ -209,6 +208,7 @@ def _concept(text: str, run: list[tuple[int, int]], places: _Places) -> list[Con
     if len(run) > 1:
         is_asked = start in places.openings and text[slice(*run[0])].lower() in _ASKS and is_before_small
         return [] if is_asked else [Concept(name, start, end, "NAME")]
-    # A single capitalised word at the beginning of a sentence may be any word; that of an item or a cell, where more follows.
+    # A single capitalised word at the beginning of a sentence may be any word; so may that of an item or a cell, if
+    # more follows.
     is_first = start in places.begins or (start in places.openings and is_before_small)
     return [] if name[1:].islower() and is_first else [Concept(name, start, end, "NAME")]

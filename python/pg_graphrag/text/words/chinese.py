@@ -41,7 +41,7 @@ _BEGINS_CLAUSE = frozenset(
 _NOUNS_TOO = frozenset(
     "操作 运行 管理 控制 服务 设计 开发 研究 教育 旅行 通信 生产 保护 分析 编辑 支持 投资 交易 存储".split()
 )
-# Of so few characters it may be a piece of one: 维尔.
+# A name of so few characters may be a piece of one: 维尔.
 _SHORT_FOREIGN = 3
 # The share of all words from which one is frequent: one in 160,000.
 _FREQUENT = 1 / 160_000
@@ -139,7 +139,7 @@ def _parts(word: str, letter: str) -> tuple[str, ...]:
     if not _may_be_phrase(word, letter):
         return (word,)
     for parts in _cuts(word):
-        # Nouns and verbs alone are a compound as they are.
+        # Nouns and verbs alone are a compound.
         is_clause = any(
             part in CHINESE_HEADS or (_letter(part) in "xD" and _speeches(part)[part][0] != "v") for part in parts
         )
@@ -196,7 +196,7 @@ def _foreign_names(run: str, morphemes: list[Morpheme]) -> Iterator[Morpheme]:
             end += 1
         parts = morphemes[place:end]
         length = parts[-1].end - parts[0].start if parts else 0
-        # Words that stand in the dictionary are what they are, side by side.
+        # Words of the dictionary keep their classes side by side.
         speeches = chinese_dictionary().speeches
         unknown = any(part.end - part.start == 1 or run[part.start : part.end] not in speeches for part in parts)
         if len(parts) > 1 and 2 < length <= _LONGEST_FOREIGN and unknown:

@@ -1,7 +1,7 @@
-"""jieba's dictionary of Chinese words, read as words of it are looked for.
+"""jieba's dictionary of Chinese words, read only as far as words are looked up.
 
-Its text is mapped into memory, which all sessions share, and the lines of one first character are parsed when that character
-first comes up: parsing all of it takes a second, and 80 MB of each session.
+Its text is mapped into memory that all sessions share. The lines of one first character are parsed when that character
+first occurs: parsing everything takes a second, and 80 MB in each session.
 """
 
 from functools import lru_cache
@@ -10,23 +10,23 @@ from typing import Any
 
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.ground.numeric import np
-from pg_graphrag.text.extras import load
+from pg_graphrag.text.extras import load_library
 
 _LONGEST_CHARACTER = 4
 _SPACE, _NEWLINE, _ZERO = b" \n0"
 
 
 class ChineseDictionary:
-    """Words with their frequency and part of speech; those that begin with a character that `read` has seen.
+    """Words with their frequency and part of speech, for first characters that `read` has seen.
 
     `tokenizer`: jieba's, which looks words up in `frequencies`.
-    `frequencies`: {word: its frequency; 0 for what words only begin with}.
+    `frequencies`: {word: its frequency; 0 for beginnings of words}.
     `speeches`: {word: its part of speech}. jieba.posseg would guess it for unknown words too, at 13 ms a character.
     `total`: the sum of all frequencies of the dictionary.
     """
 
     def __init__(self) -> None:
-        self.tokenizer: Any = load("jieba", "zh").Tokenizer()
+        self.tokenizer: Any = load_library("jieba", "zh").Tokenizer()
         self.frequencies: dict[str, int] = {}
         self.speeches: dict[str, str] = {}
         self._characters: set[str] = set()
@@ -60,9 +60,10 @@ def chinese_dictionary() -> ChineseDictionary:
 
 
 def _index(lines: mmap) -> tuple[int, Any, Any, Any]:
-    """Return the sum of all frequencies; and of each run of lines of one first character its code, start and end, by code.
+    """Return the sum of all frequencies; and the code, start and end of each run of lines with one first character, by
+    code.
 
-    Lines are WORD FREQUENCY SPEECH. They are in order of their characters, but for a few that begin with Latin letters.
+    Lines are WORD FREQUENCY SPEECH. They are sorted by their characters, except for a few that begin with Latin letters.
     """
     text = np.frombuffer(lines, np.uint8)
     ends = np.flatnonzero(text == _NEWLINE) + 1

@@ -32,11 +32,11 @@ from pg_graphrag.text.words.stopwords import (
 
 
 class Morpheme(NamedTuple):
-    """A morpheme's span, its class, how many shortest units it consists of, and what makes a compound or a name of it weak.
+    """A morpheme's span, its class, how many shortest units it has, and its trait, which makes a compound or a name weak.
 
     `trait` is ``q`` for a quality (安全), ``a`` for an action (開始), ``e`` for a word that fits everywhere (関係), ``f`` for a
-    frequent one, ``p`` for a person's name, ``g`` for a name that was guessed, ``u`` for a word in no dictionary, ``l`` for a
-    Latin word in small letters, else empty.
+    frequent one, ``p`` for a person's name, ``g`` for a guessed name, ``u`` for a word in no dictionary, ``l`` for a Latin
+    word in small letters, else empty.
     """
 
     start: int
@@ -46,9 +46,9 @@ class Morpheme(NamedTuple):
     trait: str = ""
 
 
-# The number stays with what it counts: 4段階パイプライン, 51年綱領.
+# A number stays with its counter: 4段階パイプライン, 51年綱領.
 _COMPOUND = re.compile(r"(?:a?Dc|aD|D(?=N[NPLV])|[aJ])*[NPLlVv](?:[aJNPLlVvDcse]*[NPLlVvse])?")
-# A number and what it counts at the end say how many: 党員約9万人, 人口10万人.
+# A number with its counter at the end is an amount: 党員約9万人, 人口10万人.
 _AMOUNT = re.compile(r"a?D[sc]*N?$")
 _NUMBERING = re.compile(r"a?D(?=.)")
 # A product and its version: "プレイステーション5", "PostgreSQL 17".
@@ -91,15 +91,15 @@ _KATAKANA_OR_INITIAL = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]{2,}|[A-Z]")
 _LONGEST_PART = 8
 _KATAKANA_PAIR = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]{2}")
 _LONGEST_PHRASE, _LONGEST_NAME = 7, 40
-# A compound of more words that begins with what is mostly a verb has it as its verb.
+# A compound of more words whose first one is mostly a verb has that as its verb.
 _LONGEST_WITH_VERB = 3
 # Characters of a quality: 複雑性, 网络延迟性 is longer.
 _LONGEST_QUALITY = 4
 # A Latin stretch of more words than this is an English sentence inside the page, not a term in a Japanese one.
 _LATIN_TERM = 4
-# What somebody gets so much of: 处五万元罚款.
+# A verb with an amount: 处五万元罚款.
 _VERB_AND_NUMBER = re.compile(f"[{HAN}](?:\\d|[一二三四五六七八九十两]{{0,3}}[百千万])")
-# To whom and by whom, in Chinese.
+# Before the recipient and the agent, in Chinese.
 _BEFORE_AGENT = ("向", "由")
 # A name that a line end cuts: "David Heinemeier⏎Hanssonさん".
 _CUT_NAME = re.compile(rf"(?<=[{_CJK}])([A-Z][a-z]+(?: [A-Z][a-z]+)*)\n(?=[A-Z][a-z]+[{_CJK}])")
@@ -380,7 +380,7 @@ def _is_weak(part: list[Morpheme], kind: str) -> bool:
 
 
 def _is_act_alone(text: str, part: list[Morpheme]) -> bool:
-    """Whether a compound is an action without what it is done to (再評価, 無効化), or how something is (事実上)."""
+    """Whether a compound is an action without its object (再評価, 無効化), or a manner (事実上)."""
     words = [item for item in part if item.letter not in "as"]
     if len(words) != 1 or words[0].letter not in "NJVv":
         return False
@@ -400,7 +400,9 @@ def _is_within_word(text: str, item: Morpheme) -> bool:
 
 
 def _says_nothing(text: str, part: list[Morpheme]) -> bool:
-    """Whether a compound says how many (十人), how (具体的), is a bare quality (複雑性), or all of it fits everywhere."""
+    """Whether a compound only says how many (十人) or how (具体的), is a bare quality (複雑性), or consists of words that fit
+    everywhere.
+    """
     if _HOW_MANY.fullmatch(text, part[0].start, part[-1].end):
         return True
     end = text[part[-1].end - 1 : part[-1].end]

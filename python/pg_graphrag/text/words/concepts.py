@@ -1,4 +1,4 @@
-"""Noun phrases and names, of which the NLP extractor makes entities (LazyGraphRAG's concepts): analysers' and the tagger's."""
+"""Noun phrases and names that become entities (LazyGraphRAG's concepts): from analysers and the tagger."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -12,9 +12,9 @@ from pg_graphrag.text.languages import ENGLISH_WORDS, has_german_word, is_foreig
 
 # Characters in which a text may well have no function word of its language.
 _SHORT_TEXT = 300
-# So many unknown words of a short text in ASCII, without a known one, are of another language.
+# So many unknown words of a short ASCII text without a known one belong to another language.
 _FOREIGN_UNKNOWN = 3
-# Not what stands behind an apostrophe: "Sivas'tan".
+# Not the part behind an apostrophe: "Sivas'tan".
 _WORD = re.compile(r"(?<!['’])[^\W\d_]+")
 _PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[^\S\n]*\S[^\n]*)*")
 # A title may end with such a word: "Why I Close PRs".
@@ -146,8 +146,9 @@ def _of_language(text: str, language: str) -> list[Concept]:
     return capitals.concepts(text)
 
 
-# A concept is paired with this many concepts after it: all of them in most sentences. A list of contributors says little of
-# who belongs to whom: no sentence has more than about so many pairs, and in a list of a hundred only neighbours are paired.
+# A concept is paired with this many concepts after it: all of them in most sentences. A list of contributors says
+# little about who belongs to whom: no sentence has more than about so many pairs, and in a list of a hundred only
+# neighbours are paired.
 _REACH, _PAIRS = 6, 84
 
 
@@ -182,9 +183,10 @@ _CODE = re.compile(r"(?=\S*[A-Z])(?=\S*\d)\S+")
 def with_names(concepts: Sequence[Concept], names: Sequence[Concept], kept: Iterable[str] = ()) -> list[Concept]:
     """Return `concepts` and `names` of one text in order of appearance.
 
-    A phrase that holds names whole stays as it is. A name of analysers that joins names, and what lies within one or across its
-    bounds, is a piece; where only marks are between their bounds, those of analysers stand (U.S. for U.S). `kept`: keys of names
-    that stand as they are written, whatever the tagger says. So do codes: RZ-500K, where the tagger reads RZ-500K press or RZ.
+    A phrase that contains whole names stays unchanged. A name by analysers is a piece if it joins names, or lies within one
+    or across its bounds; if only punctuation is between their bounds, the analysers' bounds count (U.S. for U.S). `kept`:
+    keys of names that stay as written, whatever the tagger says. So do codes: RZ-500K, where the tagger reads RZ-500K press
+    or RZ.
     """
     if not names:
         return list(concepts)

@@ -1,6 +1,6 @@
 """English noun phrases: word classes from the HanTa lexicon, phrases by rules over a string of classes.
 
-A word's class does not depend on its neighbours (a few rules for words that are noun and verb alike apart), so that a
+A word's class does not depend on its neighbours, except for a few rules about words that are both noun and verb. So a
 phrase gets the same key in a document and in a question, and each distinct word is tagged only once, which is fast.
 HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", KONVENS 2019.
 """
@@ -370,7 +370,7 @@ def _name(text: str, tokens: list[Token], classes: str) -> list[Concept]:
 
 
 def _inner_names(text: str, tokens: list[Token], classes: str) -> Iterator[Concept]:
-    """Yield names within a name, for walks alone: they lead from who is called after something to what that is.
+    """Yield names within a name, for walks alone: they lead from somebody called after a thing to that thing.
 
     "Bank of America" of "CEO of Bank of America", "King Henry III" and "Henry III" of "King Henry III of England", "Lorenzo
     Costa" of "Lorenzo Costa the Younger".
@@ -397,7 +397,9 @@ def _is_label(text: str, word: str, end: int) -> bool:
 
 @lru_cache(maxsize=50_000)
 def _is_no_name(word: str) -> bool:
-    """Whether a capitalised word alone is none: a participle ("Boiled"), two letters without a vowel ("Th"), an exclamation."""
+    """Whether a capitalised word alone is no name: a participle ("Boiled"), two letters without a vowel ("Th"), an
+    exclamation.
+    """
     if word.isupper() or not word.isalpha():
         return False
     lower = word.lower()

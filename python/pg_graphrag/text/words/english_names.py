@@ -1,4 +1,4 @@
-"""Whether English words look like the name of a thing, or like a phrase of the moment or a piece of a name."""
+"""Whether English words look like the name of a thing, like a passing phrase, or like a piece of a name."""
 
 import re
 from functools import lru_cache
@@ -14,7 +14,7 @@ from pg_graphrag.text.words.stopwords import (
     ENGLISH_SURE_NAMES,
 )
 
-# Adjectives that say of what kind a thing is (municipal, Georgian), not how it is; frequent ones (local) say as little.
+# Adjectives of kind (municipal, Georgian), not of manner; frequent ones (local) say as little.
 _OF_KIND = re.compile(r"[^-]*(?:al|ic|ar|ary|an|ese)")
 # Nouns made of verbs and adjectives, and what looks like one: detestation, lateness, refining.
 _OF_ACT = re.compile(r".*(?:[aits]ion|ness|ance|ence|ity|ment|ship|hood|ing|ed|est|ous|ever)s?")
@@ -26,7 +26,7 @@ _VERB_LIKE = re.compile(r"B(?=.)")
 _FREQUENT, _KNOWN_WELL = -10.5, -12.5
 # The share of a word's uses that is no accident.
 _SELDOM = 0.05
-# In a title they make a clause of it.
+# Verbs that make a title a clause.
 _VERBS_OF_CLAUSES = frozenset(
     "is are was were has have can cannot could should would must does do did when if not you i my".split()
 )
@@ -53,7 +53,7 @@ _SMALL_AFTER = re.compile(r"[,.;:)]|['’]s\b|\s[a-z]")
 # "the index scan", but "icon show", "comment present".
 _VERB_LAST = ("NB", "BB", "CB")
 _LONGEST_ACRONYM, _LONGEST_TITLE, _LONGEST_BEFORE = 3, 9, 30
-# Of adjectives that the lexicon does not have: Assyrian, stereotactic.
+# Endings of adjectives that the lexicon lacks: Assyrian, stereotactic.
 _ENDS_OF_QUALITIES = ("ian", "ean", "ese", "ous", "ic", "tive", "oid", "nal", "eal", "ial")
 # "prime minister", "chief engineer".
 OF_RANK = ("chief", "prime", "vice")
@@ -117,10 +117,10 @@ def needed_for_name(words: list[str]) -> int:
 
 
 def needed_for_word_amid_other_script(word: str) -> int:
-    """Return how many mentions in a document make an entity of a single word that stands amid text in another script.
+    """Return how many mentions in a document make a single word amid text in another script an entity.
 
-    There most words in Latin letters are names. One that the lexicon has as a common word may be (Windows), what looks like a
-    verb or a quality in small letters (resize, actionable) is none.
+    There most words in Latin letters are names. A word that the lexicon has as a common word may be one (Windows); a verb
+    or a quality in small letters (resize, actionable) is none.
     """
     if _CAPTION.fullmatch(word):
         return NEVER
@@ -155,7 +155,7 @@ def says_what_to_do(words: list[str]) -> bool:
 
 
 def needed_for_name_in(text: str, start: int, end: int) -> int:
-    """Return how many mentions in a document make an entity of a name of a text, by what stands around it, too."""
+    """Return how many mentions in a document make a name in a text an entity, considering its surroundings."""
     words = text[start:end].split()
     needed = needed_for_name(words)
     if _CUT.match(text, end):
@@ -198,7 +198,7 @@ def needed_for_phrase(words: list[str], classes: str, *, is_led: bool) -> int:
     if len(words) == 1:
         return REPEATED if "-" in words[0] or _OF_ACT.fullmatch(words[0].lower()) else 1
     if all(letter == "P" and _is_quality(word) for word, letter in zip(words[:-1], classes, strict=False)):
-        # "Greek model": not what is called so.
+        # "Greek model" is no name.
         return NEVER
     if classes[0] in "PJ" and words[0] not in OF_RANK and _is_what_somebody_is(words[-1].lower()):
         # "South Korean actress".
@@ -247,7 +247,7 @@ def _is_weak_modifier(word: str, letter: str) -> bool:
 
 
 def _is_how(word: str) -> bool:
-    """Whether an adjective says how something is (dark, downcast), not of what kind (municipal)."""
+    """Whether an adjective says how something is (dark, downcast), rather than what kind (municipal)."""
     is_of_kind = _OF_KIND.fullmatch(word.lower()) and frequency(word.lower(), "AJ") < _FREQUENT
     return word not in OF_RANK and word.islower() and not is_of_kind
 

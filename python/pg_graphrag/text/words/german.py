@@ -1,6 +1,5 @@
-"""German names and compound nouns, by HanTa's German lexicon: every noun has a capital letter, so that capitals say little.
-
-HanTa: C. Wartena, "A Probabilistic Morphology Model for German Lemmatization", KONVENS 2019.
+"""German names and compound nouns, by HanTa's German lexicon: every noun has a capital letter, so capitals alone do
+not show a name.
 """
 
 import re

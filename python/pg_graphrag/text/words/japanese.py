@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from pg_graphrag.text.concept import Concept
-from pg_graphrag.text.extras import load
+from pg_graphrag.text.extras import load_library
 from pg_graphrag.text.letters import modern
 from pg_graphrag.text.words import compounds
 from pg_graphrag.text.words.compounds import Morpheme
@@ -30,8 +30,8 @@ _LETTERS = {"接頭辞": "a", "形状詞": "J", "接尾辞": "s"}
 
 @lru_cache(maxsize=1)
 def _sudachi() -> tuple[Any, Any]:
-    load("sudachidict_core", "ja")
-    module = load("sudachipy", "ja")
+    load_library("sudachidict_core", "ja")
+    module = load_library("sudachipy", "ja")
     dictionary = module.Dictionary(dict="core")
     make = getattr(dictionary, "tokenizer", None) or dictionary.create
     return make(mode=module.SplitMode.C), module.SplitMode.A
@@ -137,7 +137,7 @@ def _goes_on(run: str, given: Morpheme, follows: Morpheme, speech: tuple[str, ..
 
 
 def _is_rest_of_name(run: str, family: Morpheme, given: Morpheme, follows: Morpheme) -> bool:
-    """Whether one character more is of a name: 高見 昂 季; but 氏, 様 and 著 are none of a name."""
+    """Whether one more character belongs to a name: 高見 昂 季; but 氏, 様 and 著 do not."""
     if follows.end - follows.start != 1 or follows is family:
         return False
     if follows.letter == "N":

@@ -1,4 +1,4 @@
-"""Names that runs of capitals miss: with a rank after a comma, and titles in quotation marks."""
+"""Names that runs of capitals miss: names with a rank after a comma, and titles in quotation marks."""
 
 import re
 from collections.abc import Iterable
@@ -59,7 +59,7 @@ def quoted_titles(text: str) -> list[Concept]:
     return titles
 
 
-# What stands where there is no title, and files whose name says nothing of what is in them.
+# Placeholders for a missing title, and files whose names say nothing about their contents.
 _NO_TITLE = re.compile(
     r"(?:untitled|no title|none|null|unknown|readme|index|default|main|test|draft|scan|image|img|doc|document|page"
     r"|file|chapter"
@@ -126,8 +126,9 @@ _PART = re.compile(
     r"|第\s?[\d一二三四五六七八九十百]{1,4}\s?[章節节部编編卷回]",
     re.IGNORECASE,
 )
-# A part of a book, or a law: a title alone does not say. Chapters of bankruptcy, Parts 11 and 15 of American rules and the titles
-# of constitutions are better kept: where they are of a book, they name what is said of little else.
+# A part of a book, or a law: the title alone does not tell. Chapters of bankruptcy, Parts 11 and 15 of American rules
+# and the titles of constitutions are better kept: as parts of a book, they name what is mentioned elsewhere hardly
+# ever.
 _LAW = re.compile(
     rf"chapter (?:7|9|11|12|13)|part [1-9]\d{{1,2}}|(?:título|titre|titolo) (?-i:{_ROMAN})", re.IGNORECASE
 )

@@ -24,7 +24,8 @@ _LONG_RUN = re.compile(rf"[^\W_]{{{_TOO_LONG // 4},}}")
 _SYMBOL = re.compile(
     "[\u00a2-\u00a5\u00a7\u00b0-\u00b1\u20a0-\u20c0\u2190-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 )
-# AT&T, Q & A; I/O; C++ and C#; .NET; 0x80070005: one word beside the parts, of which the parser leaves nothing, or too little.
+# AT&T, Q & A; I/O; C++ and C#; .NET; 0x80070005: one word beside the parts, of which the parser leaves nothing, or too
+# little.
 _AND = re.compile(
     r"(?<![A-Za-z0-9&])([A-Za-z]{1,2}(?: &(?= [A-Z])|&) ?[A-Za-z]{1,5}|[A-Za-z]{3,5}&[A-Za-z]{1,2})(?![A-Za-z0-9&;])"
 )
@@ -52,13 +53,13 @@ _RUN_OF_MIXED = re.compile(r"[A-Z]{2,}(?=v\d)|[A-Za-z]{2,}|\d{2,}")
 _SEAM_OF_SCRIPTS = re.compile("[A-Za-z0-9](?<=[\u0370-\u052f].)|[\u0370-\u052f](?<=[A-Za-z0-9].)")
 # node.js, foo.bar.baz, jane@example.com, v3.4.5-beta2: for the parser one word each.
 _COMPOUND = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_][A-Za-z0-9_-]*+(?:[.@][A-Za-z0-9_][A-Za-z0-9_-]*+)+")
-# python3.11 and TLSv1.3, too, of which the word is a part.
+# python3.11 and TLSv1.3, too, where the word is a part of the version.
 _VERSION = re.compile(r"(?<![A-Za-z0-9])(?:([A-Z]{2,30})v|([A-Za-z]{2,30})|[vV])?(\d++(?:\.\d++){1,5})(?!\.?[0-9])")
-# What 0.2.0 left together, and what it took apart: 8080 in host:8080, -110 in errno=-110, 1,299.00; v3.4.5 was v3.4.5 alone.
+# What 0.2.0 kept together, and what it split: 8080 in host:8080, -110 in errno=-110, 1,299.00; v3.4.5 was v3.4.5 alone.
 _TOGETHER = re.compile(r"[:+](?=\d)|(?<!\w)-(?=\d)|,\d{3}\.\d")
 _APART = re.compile(r"[/\\<>|.-](?:(?<=[/\\<>|])|(?<=\w-)(?=\d)|(?<=[a-z]{2}\.)(?=[A-Z][a-z]))")
 _WITHOUT_V = re.compile(r"(?<![\w.,])\d++(?:\.\d++){1,3}(?![\w.]*\w)")
-# 3.14 and 3.5mm, which the parser reads as they are.
+# 3.14 and 3.5mm, which the parser keeps.
 _NUMBER = re.compile(r"\d+\.\d+[A-Za-z]*")
 _PART = re.compile(r"[A-Za-z0-9]{2,}")
 # getUserProfile, XMLHttpRequest, but no YouTube: the words, and all but the first joined; e-mail, which is email, too.
@@ -98,7 +99,7 @@ def asked(query: str, language: str, *, spelled: bool = True) -> str:
 
 
 def _as_before(text: str) -> list[str]:
-    """Return the words that 0.2.0 made of a query's codes: what it indexed is found as it was."""
+    """Return the words that 0.2.0 made of a query's codes, so that texts which it indexed are still found."""
     words = [_APART.sub(" ", word) for word in text.split() if _TOGETHER.search(word)]
     return words + [f"v{version}" for version in _WITHOUT_V.findall(text)]
 
@@ -125,7 +126,7 @@ def _spaced(text: str, language: str) -> str:
         start, end = run.span()
         words = " ".join(terms(run.group()))
         if not words and end - start > 1:
-            # Of function words alone; a title, perhaps: それから, 我们.
+            # Function words alone; perhaps a title: それから, 我们.
             before, after = normalized[max(start - 2, 0) : start].strip(" "), normalized[end : end + 2].strip(" ")
             if _stands_alone(*((around or "\n").replace("\n", "\n\n") for around in (before, after))):
                 words = usual_form(run.group())
@@ -197,7 +198,7 @@ def _beside_compound(code: re.Match[str]) -> str:
     for version in _VERSION.finditer(code[0]):
         parts += filter(None, version.groups()[:2])
         numbers = version[3].split(".")
-        # Of 3.4.5 also 3.4, of 15.03.2024 also 2024.
+        # For 3.4.5 also 3.4, for 15.03.2024 also 2024.
         parts += (".".join(numbers[:size]) for size in range(len(numbers), 1, -1))
         parts += (number for number in numbers if len(number) > 2)
     parts += _PART.findall(_VERSION.sub(" ", code[0]))
@@ -205,14 +206,14 @@ def _beside_compound(code: re.Match[str]) -> str:
 
 
 _LETTER_RUN = re.compile(r"(?<!\w)([^\W\d_]++)(?![\d_])")
-# What stands between two words of one phrase. A line that begins with a capital begins another one.
+# What may stand between two words of one phrase. A line that begins with a capital begins another one.
 _BLANKS = frozenset((" ", "  ", "\n"))
 _LINE = re.compile(f"\n(?=[{CAPITALS}])")
 # Before and after a word: the end of a paragraph, or a sign. Numbers, commas and hyphens stand within a sentence.
 _INNER = "\\w\\s'\u2019,;/&\u3001\\-"
 _BEFORE = re.compile(rf"(?:\n\n|[^{_INNER})\]\u201d\u00bb\u300d\u300f\u300b])\s*\Z")
 _AFTER = re.compile(rf"[ \t]*(?:\n\n|[^{_INNER}(\[\u201c\u201e\u00ab\u300c\u300e\u300a])")
-# A phrase of stop words is indexed by so many words each; of four, chats have many.
+# A phrase of stop words is indexed by so many words each; phrases of four are frequent in chats.
 _PHRASE = 5
 # Names that are stop words in small letters. Others in capitals are mostly keywords (FROM, ON), where one stands so near.
 _ACRONYMS = frozenset("ALL AM CAN HE IT ME US WHO WILL".split())

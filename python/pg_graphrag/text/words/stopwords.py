@@ -1,4 +1,4 @@
-"""Words that are no concept by themselves, and words that carry no meaning for search."""
+"""Words that are no concepts by themselves, and words without meaning for search."""
 
 import re
 
@@ -51,7 +51,7 @@ ENGLISH_MODIFIERS = frozenset(
     "amazing awesome fantastic lovely fun favorite favourite fave wonderful excellent awful terrible horrible killer epic "
     "latest gorgeous incredible stunning nicest cool solid decent cute adorable exciting interesting known certain quick "
     "extra enormous tremendous assorted additional "
-    # What somebody thinks of it: "useless font", "pertinent command".
+    # Words of opinion: "useless font", "pertinent command".
     "useless useful pertinent elaborate notable authentic helpful handy clever strange weird obscure acceptable adequate "
     "applicable alleged apparent casual characteristic classical comparable complex complicated conceivable considerable "
     "convenient decisive detailed dubious easier easiest effective efficient essential excessive extensive fascinating "
@@ -89,7 +89,7 @@ ENGLISH_GIVEN_NAMES = frozenset(
     "stone storm sue susan taylor ted terry tiffany tom tony trinity troy tucker tyler van vera vic victor "
     "viola violet wade walker wally ward warren wayne webb wendy will willow wood woody wren zane".split()
 )
-# Of these, the ones that begin a sentence hardly ever as another word.
+# Those that hardly ever begin a sentence as another word.
 ENGLISH_SURE_NAMES = frozenset("bob bobby debian gene hank jack josh nick pat rob ted tony tom".split())
 # Nouns that are part of a name with "of" after them: "Duke of Wellington".
 ENGLISH_NAME_HEADS = frozenset(
@@ -103,7 +103,7 @@ ENGLISH_NAME_PARTICLES = frozenset(
     "af al ap av bin bint binti da dal das de de' de’ degli dei del della delle den der des di dos du ferch "
     "ibn la las le los ter van verch von y zu zum zur".split()
 )
-# What comes after "the" in the name of a ruler or a saint.
+# Words after "the" in the name of a ruler or a saint.
 ENGLISH_EPITHETS = frozenset(
     "Apostate Bald Bearded Black Blind Bold Brave Catholic Child Confessor Conqueror Cruel Devout Elder Fair Fat "
     "Fearless Fowler Generous Gentle Good Great Handsome Holy Impaler Just Lame Learned Lion Lionheart Magnanimous "
@@ -157,7 +157,7 @@ ENGLISH_HEADS = frozenset(
     "moves option options sound thought thoughts recommendation recommendations effort efforts aspect aspects "
     "air manner manners attempt attempts occasion occasions".split()
 )
-# These do only after an adjective: "different type", but "data type".
+# Only after an adjective: "different type", but "data type".
 ENGLISH_WEAK_HEADS = frozenset(
     "combination effect effects feature features form forms number numbers order orders part parts point "
     "points result results set sets state states term terms time times type types value values version "
@@ -176,7 +176,7 @@ ENGLISH_UNITS = frozenset(
 )
 # Units of measures: no part of a name, "512 MB RAM".
 MEASURES = frozenset("kb mb gb tb kib mib gib tib hz khz mhz ghz kw mw gw kwh kbps mbps gbps fps dpi px rpm".split())
-# Of these, what stands before a noun without belonging to it: "7 PM show".
+# Those that stand before a noun without belonging to it: "7 PM show".
 ENGLISH_CLOCK = frozenset("am pm a.m. p.m. ad bc ce bce mon tue wed thu fri sat sun".split())
 
 # Japanese nouns that only carry grammar ("formal nouns"), in Sudachi's normalised form and as written.
@@ -189,7 +189,7 @@ JAPANESE_HEADS = frozenset(
     "マア サア ネエ ヤア ホラ".split()
 )
 
-# What stands after a person's name and is not of it: forms of address, roles and works.
+# Words after a person's name that are no part of it: forms of address, roles and works.
 JAPANESE_AFTER_PERSON = frozenset(
     "氏君様殿嬢翁著作編訳画役賞派系家杯展論説像邸卿公王帝妃宮院伯侯爵記伝碑墓号流版製個宅側達等共方戦"
 )
@@ -249,7 +249,7 @@ CJK_MODIFIERS = frozenset(
 )
 # After the number of a part of a book.
 CJK_NUMBERINGS = frozenset("章 節 节 部 編 项 項 条 條 表 図 图 圖 頁 页 巻 卷".split())
-# What is done by or towards whom stands before it: 由国务院批准.
+# Actions whose agent or recipient stands before them: 由国务院批准.
 CHINESE_AFTER_AGENT = frozenset(
     "报告 规定 处罚 批准 备案 负责 决定 申请 通知 公布 制定 起诉 投诉 举报 说明 发布".split()
 )
@@ -268,7 +268,7 @@ CJK_KIN = CJK_MODIFIERS | frozenset(
     "哥哥 弟弟 姐姐 妹妹 队友 隊友 好友 友人 先生 女士 同学 同學 同事 弟子 学生 學生".split()
 )
 
-# What stands for something else in a manual: "--output=FILE", "foo".
+# Placeholders in a manual: "--output=FILE", "foo".
 PLACEHOLDERS = frozenset(
     "FILE FORMAT WORD NUM NUMBER DIR DIRECTORY SIZE NAME VALUE STRING LIST PATH PATTERN TEXT KEY STYLE WHEN COLS "
     "SUFFIX PREFIX COMMAND ARGUMENT ARG OPTION "
@@ -295,5 +295,5 @@ _PIECE = re.compile(
 
 
 def is_placeholder(word: str) -> bool:
-    """Whether a word stands for something else (foo, foo-data, libfoo.so, XYZ, file.txt) or is a piece (what_, a.8)."""
+    """Whether a word is a placeholder (foo, foo-data, libfoo.so, XYZ, file.txt) or a fragment (what_, a.8)."""
     return word in PLACEHOLDERS or any(pattern.fullmatch(word) for pattern in (_MADE_UP, _PIECE, _OF_SOMEBODY))

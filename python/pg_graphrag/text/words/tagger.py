@@ -19,13 +19,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from pg_graphrag.text.extras import load
+from pg_graphrag.text.extras import load_library
 from pg_graphrag.text.packed_words import PackedWords, packed
 
 MODELS = ("morphmodel_en", "morphmodel_ger")
 # The parts of a model stand in the order of HanoverTagger.__init__.
 PARTS, MORPHEMES, STEMS, WORD_SEQUENCES, WORDS = 16, 7, 8, 9, 15
-# Of which nobody asks for stems: these take a third of a megabyte.
+# Stems of this model are not needed: they take a third of a megabyte.
 STEMLESS = "morphmodel_en"
 
 
@@ -33,7 +33,7 @@ def read_tagger(model: str) -> Any:
     """Return the tagger of a model that comes with HanTa; `tag_word` works, of German `analyze` too, `tag_sent` does not."""
     # HanTa imports numpy; inside a server numpy must come in our way first.
     import_module("pg_graphrag.ground.numeric")
-    hanta = load("HanTa.HanoverTagger", "server")
+    hanta = load_library("HanTa.HanoverTagger", "server")
     parts, words, morphemes = _model(model)
     known = _by_tag(morphemes)
     parts[MORPHEMES] = {tag: _OfTag(tag, known) for tag in parts[MORPHEMES]}
@@ -67,7 +67,7 @@ def _with_reachable(tagger: Any) -> Any:
     return Tagger
 
 
-# Of a morpheme the logarithm of its probability, by tag.
+# From a morpheme to the logarithm of its probability, by tag.
 _Known = Callable[[str], Mapping[int, float]]
 _NOTHING: Mapping[int, float] = {}
 
@@ -95,9 +95,9 @@ class _OfTag:
         return self._known(morpheme)[self._tag]
 
 
-# HanTa's own: what is less likely than this is impossible; a word that is one unknown morpheme is less likely by this; of the
-# best so many ways to a place, and what is hardly worse than the next, others are followed; longer morphemes count as so long;
-# a shorter word may have unknown morphemes of any length, another none that is shorter than the last.
+# HanTa's own limits: anything less likely is impossible; a word that is one unknown morpheme is less likely by this; so
+# many of the best paths to a place are followed, and any hardly worse than the next; longer morphemes count as so long;
+# a shorter word may have unknown morphemes of any length, any other none that is shorter than the last.
 _IMPOSSIBLE = -1e6
 _WHOLE_WORD_PENALTY = 4.6
 _FOLLOWED_WAYS, _NEARLY = 3, 1
@@ -131,8 +131,8 @@ class _UnknownWords:
             for tag, log_hapax in tagger.LP_hapax_t.items()
             if tag in tagger.LP_s_t
         }
-        # By state the tags that may follow, with their places in HanTa's order, of which sums of floats depend, and logarithms;
-        # and those of them whose unknown morphemes are guessed, as (place, tag, logarithm, how).
+        # By state the tags that may follow, with their places in HanTa's order, on which sums of floats depend, and
+        # logarithms; and those whose unknown morphemes are guessed, as (place, tag, logarithm, how).
         self._followers: dict[_State, tuple[dict[int, tuple[int, float]], list[tuple[int, int, float, _Guess]]]] = {
             state: (
                 {tag: (place, log_transition) for place, (tag, log_transition) in enumerate(followers)},
@@ -170,9 +170,9 @@ class _UnknownWords:
     def _extend(
         self, word: str, start: int, ways: list[dict[_State, float]], suffixes: dict[tuple[int, int, int], float]
     ) -> None:
-        """Extend the likeliest ways to a place in a word by a morpheme that begins there.
+        """Extend the likeliest paths to a place in a word by a morpheme that begins there.
 
-        `suffixes`: logarithms by end, tag and length, of which many morphemes have the same.
+        `suffixes`: logarithms by end, tag and length, which many morphemes share.
         """
         length, here = len(word), ways[start]
         least = _IMPOSSIBLE
@@ -262,7 +262,7 @@ def _hanta() -> Path | None:
 
 
 def _hanta_model(name: str) -> list[Any]:
-    """Return the parts of a model as HanTa has it, without sequences of words."""
+    """Return the parts of a model in HanTa's form, without sequences of words."""
     folder = _hanta()
     assert folder is not None
     with gzip.open(folder / f"{name}.pgz") as file:

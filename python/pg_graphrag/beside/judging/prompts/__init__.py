@@ -1,4 +1,4 @@
-"""Prompts of the judge and of the question makers: readable files beside this one, with places ``{name}``."""
+"""Prompts of the judge and of the question makers: text files in this folder, with places ``{name}``."""
 
 import re
 from pathlib import Path

@@ -1,8 +1,9 @@
-"""A copy of one corpus in another database, beside the corpora that it has, while both are read and written.
+"""Copies one corpus into a database that has other corpora, while both databases are read and written.
 
-One snapshot of the source, one transaction of the target. Rows get numbers of the target, in the order that they have: ties
-that go by a number come out alike. As in a restore the triggers of the target see the rows, and no table is locked: writers of
-other corpora go on. Who sees the corpus is put in force at the end, under the lock that protect() and grant_corpus() take.
+The copy reads one snapshot of the source and writes one transaction of the target. Rows get new numbers in the same
+order, so that ties which are broken by number stay the same. The target's triggers fire as in a restore. No table is
+locked, so writers of other corpora go on. Grants and protection are set last, under the lock that protect() and
+grant_corpus() take.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from pg_graphrag.operate.admin.corpus_changes import check_name
 
 @dataclass
 class CorpusCopy:
-    """What was copied: the number of documents, and sentences on what was left out or must be done."""
+    """The result of a copy: the number of documents, and sentences on what was left out or must still be done."""
 
     documents: int
     notes: list[str] = field(default_factory=list)
@@ -44,18 +45,17 @@ def copy_corpus(
     history_name: str | None = None,
     providers: Mapping[str, str] | None = None,
 ) -> CorpusCopy:
-    """Copy a corpus with what was made of it, its history, curations, grants, accounts and replies of models.
+    """Copy a corpus with everything made of it, its history, curations, grants, accounts and replies of models.
 
-    Both connections are of owners, in autocommit mode and outside a transaction. Nothing is indexed anew.
+    Both connections belong to owners, in autocommit mode and outside a transaction. Nothing is indexed again.
 
-    `new_name`, `history_name`: what the corpus and its history are called there; as here when None.
-    `providers`: which provider of the target stands for one of the source, by their names.
+    `new_name`, `history_name`: names of the corpus and its history in the target; the same as here when None.
+    `providers`: {provider of the source: provider of the target}, by name.
 
-    Raises GraphRAGError: 42704 for a corpus, history or provider that there is not; 22023 for what cannot be a name; 42710
-      where the target has a corpus of that name, or a provider of the same name with another definition; 55000 for attached
-      rows and missing policies; 58P01, 42501 as `copying.copy`; XX001 where the copy is not what the source has. The target is
-      as it was then.
-    Raises psycopg.Error: others of the servers.
+    Raises GraphRAGError: 42704 for an unknown corpus, history or provider; 22023 for an invalid name; 42710 if the target
+      has a corpus of that name, or a provider of the same name with another definition; 55000 for attached rows and missing
+      policies; 58P01, 42501 as `copying.copy`; XX001 if the copy differs from the source. The target stays unchanged then.
+    Raises psycopg.Error: other errors of the servers.
     """
     with writing(target) as writer:
         with reading(source) as reader:

@@ -1,4 +1,4 @@
-"""Who sees a corpus: its grants and protection, as they are in the source."""
+"""Who sees a corpus: copies its grants and its protection from the source."""
 
 import time
 from collections.abc import Mapping
@@ -28,19 +28,19 @@ def read_grants(transfer: Transfer) -> tuple[list[tuple[Any, ...]], list[str]]:
 
 
 def put_in_force(transfer: Transfer, grants: list[tuple[Any, ...]]) -> None:
-    """Put in force who sees the corpora, last of all: it locks the documents of all corpora."""
+    """Enforce who sees the corpora. Do this last: it locks the documents of all corpora."""
     protections = {row["id"]: row["protection"] for row in transfer.corpus.corpora if row["protection"] is not None}
     if grants or protections:
         _insist(transfer, grants, protections, _PATIENCE)
 
 
 def close(transfer: Transfer) -> None:
-    """Have nobody but the owner see the corpora, until `open_again`."""
+    """Hide the corpora from everybody but the owner, until `open_again`."""
     _insist(transfer, [], dict.fromkeys(transfer.corpus.ids, "false"), _PATIENCE)
 
 
 def open_again(transfer: Transfer, grants: list[tuple[Any, ...]], seconds: float) -> None:
-    """Put in force who sees the corpora that were closed; 55P03 after so many `seconds`."""
+    """Enforce who sees the corpora that were closed; 55P03 after so many `seconds`."""
     _insist(transfer, grants, {row["id"]: row["protection"] for row in transfer.corpus.corpora}, seconds)
 
 

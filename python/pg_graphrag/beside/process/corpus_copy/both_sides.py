@@ -1,4 +1,4 @@
-"""The two databases of a copy: their transactions, what they must have, and whether both have the same in the end."""
+"""The two databases of a copy: their transactions, preconditions, and the final comparison."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -35,10 +35,10 @@ def transaction(connection: psycopg.Connection[Any]) -> Iterator[Cursor]:
 
 @contextmanager
 def writing(target: psycopg.Connection[Any], *, seconds: float = 0.0) -> Iterator[Cursor]:
-    """As `transaction`, of what receives a corpus: one at a time, before the source is read. Writers of corpora go on.
+    """A `transaction` that receives a corpus: one at a time, begun before the source is read. Writers of corpora go on.
 
     Raises GraphRAGError: 58P01, 42501 as `check_version` and `check_owner`.
-    Raises psycopg.errors.LockNotAvailable: another is received, for so many `seconds` (0: it is waited for).
+    Raises psycopg.errors.LockNotAvailable: another corpus has been received for so many `seconds` (0: wait without limit).
     """
     with transaction(target) as writer:
         prepare(writer)
@@ -52,9 +52,9 @@ def writing(target: psycopg.Connection[Any], *, seconds: float = 0.0) -> Iterato
 
 @contextmanager
 def reading(source: psycopg.Connection[Any], *, locks: bool = False) -> Iterator[Cursor]:
-    """As `transaction`, of one snapshot; only to read, but where it `locks`. Rows that a policy would hide are an error.
+    """A `transaction` of one snapshot, read-only unless it `locks`. If a policy would hide rows, that is an error.
 
-    Errors as of `writing`.
+    Errors as in `writing`.
     """
     with transaction(source) as reader:
         reader.execute(
@@ -102,7 +102,7 @@ def document_count(cursor: Cursor, number: int) -> int:
 
 
 def check_equal(reader: Cursor, name: str, writer: Cursor, new_name: str) -> None:
-    """Raise XX001 where the fingerprints differ, but for Apache AGE's graph, which is made of the rest."""
+    """Raise XX001 if the fingerprints differ, apart from Apache AGE's graph, which is made of the rest."""
     if is_plain(reader.connection):
         original, copied = _sections(reader, name), _sections(writer, new_name)
     else:

@@ -1,4 +1,4 @@
-"""Which provider of the target stands for each that a corpus names."""
+"""Which provider of the target replaces each provider that the corpus names."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 
 
 def renamed(options: Any, chosen: Mapping[str, str]) -> Any:
-    """Return options with the chosen providers in place of those that they name."""
+    """Return options with the names of providers replaced by the chosen ones."""
     if isinstance(options, dict):
         return {
             key: chosen.get(value, value) if key == "provider" and isinstance(value, str) else renamed(value, chosen)
@@ -43,9 +43,9 @@ def choose_providers(
     *,
     chosen_before: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the provider of the target for each that the corpus names. One without a key is made where there is none.
+    """Return the target's provider for each provider that the corpus names. A missing provider without a key is made.
 
-    `chosen_before`: what was returned for the corpus before.
+    `chosen_before`: the choice that was made for the corpus earlier.
     """
     of_spaces = [space[2] for space in corpus.spaces]
     own = {row[0]: row[1:] for row in reader.execute(_OF_CORPORA.encode(), [corpus.ids, of_spaces]).fetchall()}

@@ -1,4 +1,6 @@
-"""Numbers of the target for the rows of a corpus: as many as its own span, so that their order stays."""
+"""Reserves numbers of the target for the rows of a corpus: as wide a range as in the source, so that the order
+stays.
+"""
 
 import psycopg
 

@@ -1,10 +1,10 @@
-"""Which columns hold numbers of rows, and of which table: what a corpus gets others of in another database."""
+"""Which columns hold row numbers, and of which table: a copy replaces them by numbers of the target."""
 
 from dataclasses import dataclass, field
 
 from pg_graphrag.ground.numeric import Ids, np
 
-# By name, whichever table has them; `id` is of its own.
+# By column name, whichever table has it; `id` is the table's own number.
 _OF_TABLE = {
     "batch_id": "llm_batches",
     "call_id": "llm_calls",
@@ -35,7 +35,7 @@ _OF_COLUMN = {
 # Items of BM25, by the kind that their row says.
 ITEMS = {"chunk": "chunks", "entity_mention": "entity_mentions", "relationship_mention": "relationship_mentions"}
 _ITEM_COLUMNS = {("bm25_tail", "item_id"), ("bm25_tombstones", "item_id")}
-# Of reports: lists in each of their findings.
+# In reports: lists within each finding.
 FINDINGS = ("community_reports", "findings")
 FINDING_LISTS = {"entity_ids": "entities", "relationship_ids": "relationships", "chunk_ids": "chunks"}
 # Packed ones, which SQL does not read: of segments items and documents, of states of communities the ends of edges.
@@ -80,7 +80,7 @@ class Renumbering:
 
     shifts: dict[str, int] = field(default_factory=dict)
     maps: dict[str, dict[int, int]] = field(default_factory=dict)
-    # Of a table, up to which number of the source others may follow.
+    # By table: the highest number of the source below the reserved ones.
     highest: dict[str, int] = field(default_factory=dict)
 
     def number(self, domain: str, expression: str) -> str:
@@ -91,7 +91,7 @@ class Renumbering:
         return f"{expression} + {self.shifts[domain]}::bigint" if domain in self.shifts else "NULL::bigint"
 
     def column(self, table: str, column: str) -> str:
-        """Return SQL of what a column of the row `x` holds in the copy, but for packed ones."""
+        """Return SQL of the value that a column of the row `x` has in the copy; not for packed columns."""
         if (table, column) in _ITEM_COLUMNS:
             cases = " ".join(f"WHEN '{kind}' THEN {self.number(ITEMS[kind], f'x.{column}')}" for kind in ITEMS)
             return f"CASE x.kind {cases} END"
@@ -124,5 +124,5 @@ def edge_ends(edges: bytes, edge_count: int) -> bytes:
 
 
 def shifted(packed: bytes, by: int) -> bytes:
-    """Return the numbers of a packed column, each greater by so much."""
+    """Return the numbers of a packed column, each increased by `offset`."""
     return (int64s(packed) + by).astype("<i8").tobytes()

@@ -1,4 +1,4 @@
-"""The rows of a corpus, table by table: read in the source, written into the target with its names and numbers."""
+"""Copies the rows of a corpus table by table, with the target's names and numbers."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,8 +14,8 @@ from pg_graphrag.beside.process.corpus_copy.row_numbers import ITEMS, edge_ends,
 from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations, SourceCorpus
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 
-# Made by steps of their own, or not at all: attachments are triggers on the application's tables, a batch at an endpoint is
-# read by who sent it, revisions are the database's, the nodes of no corpus.
+# Tables with steps of their own, or left out: attachments are triggers on the application's tables, a batch at an
+# endpoint is read by its sender, revisions belong to the database, nodes to no corpus.
 APART = {
     "corpora",
     "providers",
@@ -34,7 +34,7 @@ _VALUES = {
     ("documents", "attached_id"): "NULL::int",
     ("jobs", "lease"): "NULL::int",
     ("llm_batch_requests", "batch_id"): "NULL::bigint",
-    # It says what numbers stand for, which are others now: the next job of reports makes it anew, as of imported ones.
+    # It contains numbers, which are different now: the next job of reports makes it again, as for imported reports.
     (
         "community_reports",
         "input_hash",
@@ -61,9 +61,9 @@ def copy_corpus_rows(
     *,
     room: int = 0,
 ) -> "RowCopy":
-    """Copy the rows of a corpus, under numbers of the target and these `names`; `room` as for `reserve`.
+    """Copy the rows of a corpus, under numbers of the target and these `names`; `room` as in `reserve`.
 
-    `providers`: which of the target stands for one of the source.
+    `providers`: {provider of the source: provider of the target}.
     """
     chosen = choose_providers(reader, writer, corpus, providers)
     numbers = reserve(reader, writer, corpus, relations, room=room)
@@ -103,7 +103,7 @@ class RowCopy:
             self.make_space(space)
 
     def make_space(self, space: tuple[Any, ...]) -> None:
-        """Make a space of those in use."""
+        """Make an embedding space like one that is in use."""
         number, corpus, provider, *rest = space
         self._writer.execute(
             "INSERT INTO graphrag.embedding_spaces (id, corpus_id, provider, model, dimensions, state, created_at)"
@@ -124,7 +124,7 @@ class RowCopy:
         return Jsonb(options)
 
     def copy_table(self, table: str, columns: list[str]) -> None:
-        """Copy the rows of a table that are of the corpora."""
+        """Copy the rows of a table that belong to the corpora."""
         if table == "documents":
             self._copy_documents(columns)
         elif table == "bm25_segments":
@@ -158,7 +158,7 @@ class RowCopy:
         return copy_rows(self._reader, self._writer, sql.SQL(query), qualified(to or f"graphrag.{table}"), columns)
 
     def _copy_documents(self, columns: list[str]) -> None:
-        """Copy documents. What is indexed of those with pictures is what their hash says, which has the pictures' numbers."""
+        """Copy documents. The hash of a document with pictures contains their numbers, so its indexed hash is made again."""
         self._copy("documents", columns, condition="x.pictures_hash IS NULL")
         has_pictures = "SELECT EXISTS (SELECT FROM graphrag.pictures p WHERE p.corpus_id = ANY (%s))"
         if not value(self._reader, has_pictures, [self._corpus.ids]):
@@ -178,7 +178,7 @@ class RowCopy:
             f"INSERT INTO graphrag.documents ({listed}) SELECT {selected} FROM pg_temp.graphrag_pictured p"
             " CROSS JOIN LATERAL graphrag._pictures_hash(p.id) AS h (hash) ORDER BY p.id".encode()
         )
-        # What was imported is for the content that has this hash.
+        # An import belongs to the content with this hash.
         self._writer.execute(
             "UPDATE graphrag.imported_extractions i SET content_hash = d.content_hash"
             "  FROM pg_temp.graphrag_pictured p JOIN graphrag.documents d ON d.id = p.id"
@@ -233,7 +233,7 @@ class RowCopy:
         self._writer.execute(f"INSERT INTO graphrag.{table} ({listed}) VALUES ({marks})".encode(), list(row.values()))
 
     def _copy_failures(self, columns: list[str]) -> None:
-        """Copy jobs that failed in place of those that the documents' triggers have queued."""
+        """Copy failed jobs in place of the jobs that the documents' triggers have queued."""
         failed = f"SELECT {self._value('jobs', 'document_id')} FROM graphrag.jobs x"
         condition = self._corpus.condition("jobs", columns)
         ids = [row[0] for row in self._reader.execute(f"{failed} WHERE {condition}".encode()).fetchall()]

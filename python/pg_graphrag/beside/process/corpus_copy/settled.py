@@ -1,4 +1,4 @@
-"""What the rows of a copy do not bring: the AGE graph, counts and the queue; and what is said to be left out."""
+"""Makes what copied rows do not bring (the AGE graph, counts, the queue), and lists what was left out."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from pg_graphrag.beside.process.corpus_copy import access
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 from pg_graphrag.ground.errors import GraphRAGError
 
-# Kinds of jobs of a whole corpus that come along; the others are of attached tables, batches and what repair() queues.
+# Jobs of a whole corpus that are copied; the others belong to attached tables, batches or repair().
 _CORPUS_JOBS = ("optimize", "summarize", "describe", "reembed", "communities", "reports")
-# What is left of documents that are gone: that all chunks have documents need not be read where no job says otherwise.
+# Remains of deleted documents. If no job says so, there is no need to check that all chunks have documents.
 _AWAITS_REMOVALS = """
 SELECT EXISTS (SELECT FROM graphrag.jobs j
                 WHERE j.corpus_id = %s AND (j.kind IN ('remove', 'sweep') OR j.payload OPERATOR(pg_catalog.?) 'removes'))

@@ -1,4 +1,4 @@
-"""The corpus that is copied, in the source: itself and its history, its spaces, and which rows are of it."""
+"""The corpus in the source: its own row, its history and spaces, and which rows belong to it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 Relations = list[tuple[str, list[str]]]
 
 _CONDITIONS = {
-    # What is in a batch is asked again.
+    # Requests in a batch are asked again.
     "llm_batch_requests": "x.state <> 'sent'",
     # What says that a document is without some vectors, and what failed for good: all else is queued with its document.
     "jobs": "x.document_id IS NOT NULL AND x.chunks IS NULL AND x.state <> 'leased' AND (x.state = 'failed'"
@@ -29,12 +29,12 @@ class SourceCorpus:
     corpora: list[dict[str, Any]]
     # Whether it is the history of another, which does not come along.
     is_history: bool
-    # Those in use: (number, corpus, provider, model, dimensions, state, time).
+    # Spaces in use: (number, corpus, provider, model, dimensions, state, time).
     spaces: list[tuple[Any, ...]]
 
     @classmethod
     def read(cls, reader: Cursor, name: str) -> "SourceCorpus":
-        """Find a corpus; 42704 where there is none, 55000 where it has attached rows."""
+        """Find a corpus; 42704 if there is none, 55000 if it has attached rows."""
         with reader.connection.cursor(row_factory=psycopg.rows.dict_row) as rows:
             corpora = rows.execute(_CORPORA, {"name": name}).fetchall()
         if not corpora:
@@ -54,7 +54,7 @@ class SourceCorpus:
         return next(str(row["name"]) for row in self.corpora if row["id"] == number)
 
     def names(self, new_name: str | None, history_name: str | None) -> dict[int, str]:
-        """Return what each is called in the copy, by number; 42704 for a name of a history that there is not."""
+        """Return {corpus id: its name in the copy}; 42704 for the name of a history that does not exist."""
         if history_name is not None and len(self.corpora) < 2:
             raise GraphRAGError(
                 f'corpus "{self.corpora[0]["name"]}" has no history that could be called "{history_name}"',
@@ -67,12 +67,12 @@ class SourceCorpus:
         }
 
     def attached_tables(self, reader: Cursor) -> str | None:
-        """Return the names of the tables that are attached to it; None where there are none."""
+        """Return the names of the tables that are attached to it; None if there are none."""
         names: str | None = value(reader, _ATTACHED, [self.ids])
         return names
 
     def condition(self, table: str, columns: list[str]) -> str:
-        """Return SQL of which rows `x` of a table are of it."""
+        """Return SQL of which rows `x` of a table belong to it."""
         corpora = ", ".join(map(str, self.ids))
         if "corpus_id" in columns:
             condition = f"x.corpus_id IN ({corpora})"

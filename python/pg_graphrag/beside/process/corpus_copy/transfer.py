@@ -17,7 +17,7 @@ class Transfer:
     corpus: SourceCorpus
     # By the number of the corpus, or of its history.
     names: Mapping[int, str]
-    # The provider of the target, by that of the source.
+    # {provider of the source: provider of the target}.
     providers: Mapping[str, str]
     numbers: Renumbering
 

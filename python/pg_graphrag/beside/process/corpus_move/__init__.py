@@ -1,9 +1,10 @@
-"""One corpus from one database to another while it is read and written, with seconds without writes at the end.
+"""Moves a corpus to another database while it is read and written; writes stop for some seconds at the end.
 
-The first round copies it as `corpus_copy` does, closed to all. Each later one brings the rows that came, changed or went since.
-The fingerprints are compared meanwhile. Then the source is written by nobody; the last round brings the rest, compares it and
-opens the target; the source says where the corpus is. Two databases have no common commit: the order decides, so that never both
-may be written. What was reached stands in `corpora.move` of both, and the same call goes on from there, whatever died.
+The first round copies it as `corpus_copy` does, hidden from everybody. Each later round brings the rows that came,
+changed or went since the round before; meanwhile fingerprints are compared. Then the source refuses writes, the last
+round brings and compares the rest and opens the target, and the source says where the corpus is. Two databases have no
+common commit. Therefore the order of steps makes sure that both are never writable at once. `corpora.move` of both
+databases records each step, and the same call goes on after a failure.
 """
 
 import time
@@ -28,15 +29,15 @@ __all__ = ["CorpusMove", "move_corpus", "undo_move"]
 
 # A round that brought fewer rows is the last but one.
 _FEW_ROWS = 1000
-# Where others write faster than rounds end, so many are tried.
+# The maximum of rounds, if others write faster than rounds end.
 _MOST_ROUNDS = 10
 
 
 @dataclass(frozen=True)
 class CorpusMove:
-    """What a move did: documents that the target has, rounds, seconds without writes, and sentences on what was left out.
+    """The result of a move: documents in the target, rounds, seconds without writes, and sentences on what was left out.
 
-    None of the middle two where an earlier call had done it.
+    Rounds and seconds are None if an earlier call did the move.
     """
 
     documents: int
@@ -54,17 +55,17 @@ def move_corpus(
     pause: float = 5.0,
     report: Callable[[str], None] = lambda _: None,
 ) -> CorpusMove:
-    """Move a corpus, with its history and all that is kept of it. Called again, it goes on where it ended.
+    """Move a corpus with its history and everything kept of it. Called again, it goes on where it ended.
 
-    Both connections are of owners, in autocommit mode and outside a transaction. What is in the source when it has ended is
-    for `drop_corpus`.
+    Both connections belong to owners, in autocommit mode and outside a transaction. Afterwards use `drop_corpus` for what
+    remains in the source.
 
-    `providers`: which provider of the target stands for one of the source, by their names.
-    `pause`: seconds: a round that took less is the last before the writers wait.
-    `report`: told what was done, a sentence each.
+    `providers`: {provider of the source: provider of the target}, by name.
+    `pause`: seconds: after a round that took less, writers wait for the last round.
+    `report`: is called with a sentence on each step.
 
-    Raises GraphRAGError: as `copy_corpus`; 55000 for attached tables, and where the corpus moves to another database; 55P03
-      where a transaction keeps it from its end. The corpus is written in the source as before then.
+    Raises GraphRAGError: as `copy_corpus`; 55000 for attached tables, and if the corpus moves to another database; 55P03 if
+      a transaction keeps the move from its end. Then the source accepts writes as before.
     """
     here, there = _marks(source, target, name)
     if here is None:
@@ -102,7 +103,7 @@ def move_corpus(
         report(f"round {count}: {brought} in {done.seconds:.1f} s")
         here, there = _marks(source, target, name)
         assert here is not None
-        # Who reads the whole corpus for long leaves the next round much.
+        # A round that reads the whole corpus takes long and leaves much for the next one.
         is_small = done.seconds < pause or (done.rows < _FEW_ROWS and not done.is_whole)
         if not is_first and (count >= _MOST_ROUNDS or is_small):
             break

@@ -1,4 +1,4 @@
-"""Where a move stands: `corpora.move` of both databases, which outlives whatever dies."""
+"""How far a move has come: `corpora.move` in both databases, which outlives crashes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Mark:
 
 
 def mark_of(cursor: Cursor, name: str, *, is_locked: bool = False) -> Mark | None:
-    """Return the mark of a corpus; None where there is none of that name. `is_locked`: nobody else sets it meanwhile."""
+    """Return the mark of a corpus; None for an unknown corpus. `is_locked`: nobody else can set it meanwhile."""
     row = cursor.execute(_LOCKED if is_locked else _OF, [name]).fetchone()
     return None if row is None else Mark(row[0], row[2], row[1])
 
@@ -66,11 +66,11 @@ def place(connection: psycopg.Connection[Any]) -> str:
 
 @dataclass
 class Arrival:
-    """What a target knows of a corpus that arrives: the numbers of its rows, and what of the source it has.
+    """What a target knows of an arriving corpus: the numbers of its rows, and how much of the source it has.
 
     `seen`: the transaction of the source from which on rows may be missing. `written`: the transactions of the target that
-    brought rows, in order. `equal`: the transaction of the target from which on others may have written what was not compared;
-    None where nothing was.
+    brought rows, in order. `equal`: the transaction of the target from which on others may have written rows that were not
+    compared; None if nothing was compared.
     """
 
     numbers: Renumbering

@@ -1,4 +1,4 @@
-"""What the catalogue of nodes says of a corpus that moves: written where the move is marked, in the same transaction."""
+"""The catalogue's entry for a corpus that moves, written in the transaction that marks the move."""
 
 from typing import Any
 

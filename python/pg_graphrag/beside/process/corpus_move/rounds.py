@@ -1,7 +1,8 @@
-"""The rounds of a move: the first copies the corpus, later ones bring what has changed in the source since, the last opens it.
+"""The rounds of a move: the first copies the corpus, later ones bring what changed in the source, the last opens the
+target.
 
-The fingerprints of both sides are compared in the second round, while the source is written. From then on each round, and so the
-last, when nobody writes, compares what has changed on either side (row_changes.py says why that is enough).
+The second round compares the fingerprints of both sides, while the source is still written. From then on each round
+compares what has changed on either side, the last one too, when nobody writes. row_changes.py says why that is enough.
 """
 
 import time
@@ -36,7 +37,7 @@ from pg_graphrag.ground.errors import GraphRAGError
 
 # So many numbers more than a corpus has are reserved in each table, for rows that come while it moves.
 _ROOM = 100_000_000
-# Seconds for which the last round waits for who copies into the target or holds its documents: nobody writes meanwhile.
+# Seconds for which the last round waits for other copies into the target, or locks on its documents: writers wait meanwhile.
 _PATIENCE = 10.0
 # The oldest transaction that is under way.
 _OLDEST = "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::text"
@@ -44,9 +45,11 @@ _OLDEST = "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()):
 
 @dataclass(frozen=True)
 class Round:
-    """What a round did: rows written and deleted, seconds, documents that the target has, and sentences on what was left out.
+    """The result of a round: rows written and deleted, seconds, documents in the target, and sentences on what was left
+    out.
 
-    `is_whole`: the whole corpus was read, to copy it or for its fingerprints. `sums`: of the target's keys, for the next round.
+    `is_whole`: the whole corpus was read, to copy it or for its fingerprints. `sums`: of the target's keys, for the next
+    round.
     """
 
     rows: int
@@ -66,14 +69,14 @@ def bring(
     is_last: bool = False,
     sums: Mapping[str, KeySums] | None = None,
 ) -> Round:
-    """Bring the target what it lacks of a corpus, in one snapshot of the source and one transaction of the target.
+    """Bring the target the rows of a corpus that it lacks, in one snapshot of the source and one transaction of the target.
 
-    `is_last`: nobody writes the source; the target, which is equal then, is opened. `sums`: what the round before returned, where
-    it was done by the same call of `move_corpus`.
+    `is_last`: nobody writes the source; the target, which becomes equal, is opened. `sums`: the result of the round before,
+    if the same call of `move_corpus` did it.
 
-    Raises GraphRAGError: as `copy_corpus`, XX001 where the target is not what the source has; 55000 for attached tables, for
-      a corpus that got or lost a history meanwhile, where the reserved numbers are used up, where another one of that name
-      arrives, and where the last round finds the move taken back.
+    Raises GraphRAGError: as `copy_corpus`, XX001 if the target differs from the source; 55000 for attached tables, for a
+      corpus that got or lost a history meanwhile, if the reserved numbers are used up, if another corpus of that name
+      arrives, and if the last round finds the move taken back.
     """
     start = time.monotonic()
     with ExitStack() as both:
@@ -125,7 +128,7 @@ def bring(
 
 
 def _arrival(mark: Mark, corpus: SourceCorpus, source: psycopg.Connection[Any]) -> Arrival:
-    """Return what has arrived of a corpus; 55000 where it is of another."""
+    """Return how much of a corpus has arrived; 55000 if it is another corpus."""
     assert mark.move is not None
     if (mark.created_at, mark.move["place"]) != (corpus.corpora[0]["created_at"], place(source)):
         raise GraphRAGError(
@@ -156,7 +159,7 @@ def _check_movable(reader: Cursor, corpus: SourceCorpus) -> None:
 def _first(
     reader: Cursor, writer: Cursor, corpus: SourceCorpus, relations: Any, providers: Mapping[str, str], seen: str
 ) -> tuple[Transfer, Arrival, int]:
-    """Copy the corpus, closed to all but the owner."""
+    """Copy the corpus, hidden from everybody but the owner."""
     names = corpus.names(None, None)
     check_names(
         writer, list(names.values()), "Of one that has moved away the rest goes with graphrag.drop_corpus() there."

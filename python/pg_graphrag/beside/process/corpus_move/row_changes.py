@@ -28,7 +28,7 @@ from pg_graphrag.beside.process.corpus_copy.source_corpus import Relations
 from pg_graphrag.beside.process.corpus_copy.transfer import Transfer
 from pg_graphrag.beside.process.corpus_move.marks import Arrival
 
-# Tables without a primary key, by what tells their rows apart.
+# Tables without a primary key, with the columns that identify their rows.
 _KEYS = {
     "entity_values": ["entity_id", "kind", "value"],
     "relationship_values": ["relationship_id", "kind", "value"],
@@ -48,11 +48,11 @@ SELECT c.relname::text, ARRAY(SELECT a.attname::text FROM pg_catalog.unnest(x.co
 _KEPT = {"chunks", "entities", "relationships", "communities", "community_reports", "curations"}
 # By steps of their own, or with them.
 _APART = APART | {"pictures", "jobs", "_histories"}
-# Where the key has no index: what has one, and is the same for a key.
+# If the key has no index: columns that have one and are constant for a key.
 _INDEXED = {"window_vectors": ["space_id", "chunk_id", "window_id"]}
-# Keys are compared by sums over so many groups; those of a group that differs are sent.
+# Keys are compared by sums over so many groups; the keys of a differing group are sent.
 _GROUPS = 1024
-# Of a table, by group: the number of rows, and the sum of the hashes of their keys.
+# For a table, by group: the number of rows, and the sum of the hashes of their keys.
 KeySums = dict[int, tuple[int, int]]
 # What a fingerprint has of rows that differ in numbers and hashes that are made of them.
 _LINES = {
@@ -65,12 +65,12 @@ _IS_KNOWN = "SELECT %s::xid8 <= pg_catalog.pg_snapshot_xmax(pg_catalog.pg_curren
 
 
 class RowChanges(RowCopy):
-    """What has changed in a corpus since what has arrived, brought to the target.
+    """The rows of a corpus that changed since the last round, brought to the target.
 
-    The same numbers hold as for the rows before: a later row's is as much greater. Nothing of the corpus is read or written by
-    others in the target meanwhile.
+    The renumbering of the first round holds for later rows too. Meanwhile nobody else reads or writes the corpus in the
+    target.
 
-    `sums_before`: by table, of the target's keys after the round before, where this process has done it.
+    `sums_before`: by table, of the target's keys after the round before, if this process did it.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class RowChanges(RowCopy):
         is_known = arrival.equal is not None and value(self._writer, _IS_KNOWN, [arrival.written[-1]])
         self._equal = arrival.equal if is_known else None
         self._sums_before = sums_before
-        # Of the source's keys, by table: those of the target after the round.
+        # Sums of the source's keys, by table; after the round, those of the target.
         self.sums: dict[str, KeySums] = {}
-        # Tables of which rows were sent.
+        # Tables whose rows were sent.
         self._sent: set[str] = set()
         maps = self._numbers.maps
         self._there = replace(
@@ -112,7 +112,8 @@ class RowChanges(RowCopy):
         )
         for table, names in loose:
             self._load(table, names)
-        # Their history is brought like them: no version is to be made of what they become. Pictures go with their documents.
+        # Their history is copied too: the triggers must not make versions of these changes. Pictures go with their
+        # documents.
         self._writer.execute("DELETE FROM graphrag._histories h WHERE h.corpus_id = ANY (%s)", [self._there.ids])
         self._delete_gone("documents", columns["documents"])
         self._delete_changed_documents(columns["documents"])
@@ -133,7 +134,9 @@ class RowChanges(RowCopy):
         self._writer.execute("DELETE FROM graphrag.jobs j WHERE j.corpus_id = ANY (%s)", [self._there.ids])
 
     def are_equal(self) -> bool:
-        """Whether the target is what the source has, as it was after the round before; False where only fingerprints say it."""
+        """Whether the target equals the source, provided that it did after the round before; False if only fingerprints can
+        tell.
+        """
         return self._equal is not None and all(
             self._has_keys(table, columns)
             and (self._has_lines(table, columns) if table in _LINES else self._has_what_was_sent(table, columns))
@@ -142,7 +145,7 @@ class RowChanges(RowCopy):
         )
 
     def _has_keys(self, table: str, columns: list[str]) -> bool:
-        """Whether the target has the source's keys, and nobody else has written a row since; but for tables of `_LINES`."""
+        """Whether the target has the source's keys, and nobody else has written a row since; not for tables of `_LINES`."""
         keys = self._keys[table]
         touched = "false" if table in _LINES else self._is_touched("x")
         of_target = f"SELECT {_listed(keys)}, {touched} AS is_touched FROM graphrag.{table} x"
@@ -165,7 +168,7 @@ class RowChanges(RowCopy):
         return not differ
 
     def _same(self, table: str) -> str:
-        """Return SQL of whether the rows `x` of a table and `l` of what was sent have one key."""
+        """Return SQL of whether the rows `x` of a table and `l` of the sent rows have the same key."""
         return _same_keys("l", "x", _INDEXED.get(table, self._keys[table]))
 
     def _has_lines(self, table: str, columns: list[str]) -> bool:
@@ -213,7 +216,7 @@ class RowChanges(RowCopy):
         return super()._copy(table, columns, to=to, condition=f"{condition} AND {self._is_changed(table)}")
 
     def _is_changed(self, table: str) -> str:
-        """Return SQL of whether the row `x` may have been written since; of what goes with a document, or the document was."""
+        """Return SQL of whether the row `x`, or the document that it belongs to, may have been written since."""
         if table == "jobs":
             return "true"
         if table == "documents":
@@ -225,7 +228,7 @@ class RowChanges(RowCopy):
                 f" WHERE d.corpus_id IN ({corpora}) AND {self._is_newer_document('d')}))"
             )
         if table == "community_reports":
-            # What is copied of one depends on whether its community is due.
+            # How a community is copied depends on whether its report is due.
             communities = f"SELECT FROM graphrag.communities c WHERE c.id = x.community_id AND {self._is_newer('c')}"
             return f"({self._is_newer('x')} OR EXISTS ({communities}))"
         return self._is_newer("x")
@@ -247,7 +250,7 @@ class RowChanges(RowCopy):
         return f'pg_temp."graphrag_{table}"'
 
     def _load(self, table: str, columns: list[str]) -> None:
-        """Send what is new of a table into a temporary one."""
+        """Send the new rows of a table into a temporary table."""
         if self._copy(table, columns, to=f"pg_temp.graphrag_{table}"):
             self._sent.add(table)
             self._writer.execute(f"ANALYZE {self._loaded(table)}".encode())
@@ -257,7 +260,7 @@ class RowChanges(RowCopy):
         self._writer.execute(f"DELETE FROM graphrag.{table} x USING {self._loaded(table)} l WHERE {same}".encode())
 
     def _write(self, table: str, columns: list[str]) -> None:
-        """Write what was sent of a table."""
+        """Write the rows of a table that were sent."""
         if table not in self._sent:
             return
         listed = _listed(columns)
@@ -283,7 +286,9 @@ class RowChanges(RowCopy):
         self.count += len(ids)
 
     def _sums_to_be(self, table: str, of_target: str) -> KeySums:
-        """Return those of the target's keys when what was sent is written; that they are so is seen when all is (`_has_keys`)."""
+        """Return the sums of the target's keys after the sent rows are written; `_has_keys` checks them when everything is
+        written.
+        """
         keys = self._keys[table]
         before = self._sums_before.get(table)
         if before is None:

@@ -1,4 +1,4 @@
-"""The switch of a move: the source is written by nobody, then read by nobody; or as before, where it is taken back."""
+"""The switch of a move: nobody writes the source any more, then nobody reads it; and the way back."""
 
 import time
 from typing import Any
@@ -24,9 +24,9 @@ _HISTORY = "SELECT h.history_id FROM graphrag._histories h WHERE h.corpus_id = %
 def freeze(
     source: psycopg.Connection[Any], target: psycopg.Connection[Any], name: str, number: int, new_number: int
 ) -> None:
-    """Have nobody write a corpus, and its history, and wait for who does.
+    """Stop writes of a corpus and its history, and wait for writers to end.
 
-    Raises GraphRAGError: 55P03 where writers stay; 55000 where it moves to another target, or is there.
+    Raises GraphRAGError: 55P03 if writers stay; 55000 if it moves to another target, or has moved.
     """
     with transaction(source) as cursor:
         prepare(cursor)

@@ -1,4 +1,4 @@
-"""A move taken back: where it had ended, only if nothing was changed in the target since."""
+"""Takes a move back. After its end this is possible only if the target has not changed since."""
 
 from collections import Counter
 from contextlib import suppress
@@ -12,7 +12,7 @@ from pg_graphrag.beside.process.corpus_move.marks import mark_of, place
 from pg_graphrag.beside.process.corpus_move.switch import drop, freeze, thaw
 from pg_graphrag.ground.errors import GraphRAGError
 
-# What people and applications write, without numbers of rows and without what workers make of it.
+# Tables that people and applications write, without row numbers and columns that workers fill.
 _WRITTEN = {
     "documents": """
         SELECT ROW (d.corpus, d.source_key, d.title, graphrag._content_hash(d.title, d.content), d.metadata, d.created_at,
@@ -38,7 +38,7 @@ _WRITTEN = {
         SELECT ROW (c.name, g.role, g.level)
           FROM graphrag.corpus_grants g JOIN graphrag.corpora c ON c.id = g.corpus_id WHERE c.id = ANY (%(corpora)s)
            AND EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE (r.oid, r.rolname) = (g.role_oid, g.role))""",
-    # Providers may have other names, and beside a database there is no graph.
+    # Providers may have other names, and a plain schema has no graph.
     "options or conditions": """
         SELECT ROW (c.name, pg_catalog.regexp_replace((c.options - 'cypher')::text, '"provider": "[^"]*"', '', 'g'), c.protection)
           FROM graphrag.corpora c WHERE c.id = ANY (%(corpora)s)""",
@@ -48,20 +48,20 @@ SELECT c.id FROM graphrag.corpora c WHERE c.name = %(name)s
  UNION ALL
 SELECT h.history_id FROM graphrag._histories h JOIN graphrag.corpora c ON c.id = h.corpus_id WHERE c.name = %(name)s
 """
-# By what values are shown, in both.
+# Settings that decide how values are shown, the same in both.
 _SETTINGS = {"TimeZone": "UTC", "DateStyle": "ISO, MDY", "extra_float_digits": "1", "bytea_output": "hex"}
 
 
 def undo_move(
     source: psycopg.Connection[Any], target: psycopg.Connection[Any] | None, name: str, *, force: bool = False
 ) -> None:
-    """Have a corpus read and written in the source as before its move, and drop it in the target.
+    """Make the source readable and writable as before the move, and drop the corpus in the target.
 
-    `target`: None, with `force`: it cannot be reached; what it has stays there.
-    `force`: also where the target was changed since: that is lost.
+    `target`: None, with `force`: it cannot be reached; its rows stay there.
+    `force`: also if the target was changed since: those changes are lost.
 
-    Raises GraphRAGError: 42704 where there is no such corpus, 55000 where it does not move to this target, or what was written
-      there since would be lost. The target is written as before then.
+    Raises GraphRAGError: 42704 for an unknown corpus, 55000 if it does not move to this target, or if changes in the target
+      would be lost. The target accepts writes as before then.
     """
     with transaction(source) as cursor:
         prepare(cursor)
@@ -126,14 +126,14 @@ def undo_move(
 
 
 def _changes(source: psycopg.Connection[Any], target: psycopg.Connection[Any], name: str) -> list[str]:
-    """Return what is not in both, each with its number."""
+    """Return the counted differences of both."""
     here, there = (_written(connection, name) for connection in (source, target))
     numbers = {kind: ((here[kind] - there[kind]) + (there[kind] - here[kind])).total() for kind in _WRITTEN}
     return [f"{number} {kind}" for kind, number in numbers.items() if number]
 
 
 def _written(connection: psycopg.Connection[Any], name: str) -> dict[str, Counter[str]]:
-    """Return the digests of what was written, by kind."""
+    """Return the digests of the written rows, by kind."""
     with transaction(connection) as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         prepare(cursor)

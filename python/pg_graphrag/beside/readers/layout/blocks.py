@@ -16,11 +16,12 @@ from pg_graphrag.beside.readers.tables import is_number
 LEFTWARD = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 # Columns of prose: lines at each side, share of a side's width that its lines fill, least width in ems.
 _LEAST_LINES, _LEAST_SHARE, _FULL_WIDTH, _LEAST_EMS = 6, 0.25, 0.55, 12.0
-# Of columns of which one is prose: lines that may run across, lines at each side, and by what of the page widths may differ.
+# For columns with one of prose: lines that may cross the gap, lines at each side, and the share of the page by which
+# widths may differ.
 _FEW_ACROSS, _MANY_LINES, _OF_ONE_WIDTH = 0.1, 20, 0.1
 # Lines that may run across a gutter: headings and pictures' captions above columns.
 _ACROSS = 0.4
-# Of a table over both columns: share of the page's width that a cell may have, and of rows that have cells at both sides.
+# For a table over both columns: maximum share of the page's width of a cell, and share of rows with cells at both sides.
 _NARROW, _AT_BOTH_SIDES = 0.3, 0.8
 _DEPTH = 4
 # Share of lines with numbers alone that are no prose.
@@ -33,7 +34,7 @@ def page_of(segments: list[Segment], grids: Sequence[Grid] = ()) -> tuple[Page, 
     """Return the blocks of a page's runs of characters, which are upright; and which grids are tables."""
     from_left = grids
     if _is_leftward(segments):
-        # As one that is read from the left: text as it is, places mirrored.
+        # Like a line that is read from the left: text unchanged, places mirrored.
         segments = [replace(segment, x0=-segment.x1, x1=-segment.x0) for segment in segments]
         from_left = [grid.mirrored() for grid in grids]
     segments, tables = with_rows(segments, from_left)
@@ -118,7 +119,7 @@ def _halves(line: Line, gutter: float) -> tuple[list[Segment], list[Segment]] | 
 
 
 def _is_at_both_sides(lines: list[Line], gutter: float) -> bool:
-    """Whether lines are of one thing: two tables beside each other have rows at other heights."""
+    """Whether lines beside each other are one thing: the rows of two separate tables stand at other heights."""
     both = [line for line in lines if (halves := _halves(line, gutter)) is None or all(halves)]
     return len(both) >= _AT_BOTH_SIDES * len(lines)
 
@@ -144,7 +145,7 @@ def _gutter(lines: list[Line]) -> float | None:
         if across > _ACROSS * len(lines) or min(len(left), len(right)) < max(_LEAST_LINES, _LEAST_SHARE * len(lines)):
             continue
         sides = (_is_prose(left, x0, gutter, em), _is_prose(right, start, x1, em))
-        # Of a column of code, formulas or tables beside one of prose few lines are full.
+        # A column of code, formulas or tables beside one of prose has few full lines.
         is_halved = (
             any(sides)
             and across <= _FEW_ACROSS * len(lines)

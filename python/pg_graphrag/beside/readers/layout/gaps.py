@@ -1,4 +1,6 @@
-"""Gaps within lines: those that lines above and below have at the same place part cells, others are of justified text."""
+"""Gaps within lines: a gap at the same place in the lines above and below separates cells; others come from
+justified text.
+"""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -10,7 +12,7 @@ from pg_graphrag.beside.readers.tables import is_number
 
 # Lines that have a gap at one place: at least, and those that are looked at.
 _LEAST_GAPS, _MOST_GAPS = 3, 40
-# The least width of such a gap, in ems; points by which edges of cells may differ that begin or end alike.
+# The least width of such a gap, in ems; points by which aligned edges of cells may differ.
 _LEAST_WIDTH, _SAME_EDGE = 0.5, 2.0
 # Lines whose distance is larger, in sizes of type, are not of one table.
 _NEXT_LINE = 2.5
@@ -27,7 +29,7 @@ class _Gaps:
 
 
 def with_cells(lines: Sequence[Line]) -> list[Line]:
-    """Return lines with segments joined where the narrow gap between them is none of a table."""
+    """Return lines with segments joined if the narrow gap between them separates no cells."""
     lines = list(lines)
     gaps: list[_Gaps] = []
     if any(segment.follows for line in lines for segment in line.segments):
@@ -49,7 +51,7 @@ def with_cells(lines: Sequence[Line]) -> list[Line]:
 def _is_aligned(gaps: Sequence[_Gaps], index: int, first: Segment, second: Segment) -> bool:
     """Whether lines above and below have a gap at the same place, and cells there that begin or end alike.
 
-    Cells are of several widths, or numbers: one of the gaps is wide, or most of what stands beside them is a number.
+    Cells have different widths, or are numbers: so one of the gaps is wide, or most texts beside them are numbers.
     """
     x0, x1, em = first.x1, second.x0, second.size or 10.0
     cells, is_wide = [second], False

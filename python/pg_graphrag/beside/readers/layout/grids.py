@@ -1,4 +1,4 @@
-"""Lines that are drawn on a page and cross: the columns, rows and cells between them."""
+"""Grids of crossing lines on a page: their columns, rows and cells."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ class Grid:
     upright: list[_Stretch]
 
     def parts(self, x0: float, x1: float, y: float) -> bool:
-        """Whether a line stands between two characters, of which the first ends at `x0` and the second begins at `x1`."""
+        """Whether a drawn line separates two characters: the first ends at `x0`, the second begins at `x1`."""
         return self.ys[-1] < y < self.ys[0] and any(
             x0 <= x <= x1 and below <= y <= above for x, below, above in self.upright
         )
@@ -165,12 +165,12 @@ class _Groups:
         self._above = list(range(count))
 
     def root(self, number: int) -> int:
-        """Return the number that stands for a number's group."""
+        """Return the representative of a number's group."""
         while self._above[number] != number:
             self._above[number] = self._above[self._above[number]]
             number = self._above[number]
         return number
 
     def join(self, first: int, second: int) -> None:
-        """Join the groups of two numbers; what stands for the first stands for both."""
+        """Join the groups of two numbers; the first one's representative stands for both."""
         self._above[self.root(second)] = self.root(first)

@@ -1,4 +1,4 @@
-"""What is on a page of a PDF: runs of characters, and the lines and blocks that they make."""
+"""The contents of a PDF page: runs of characters, and the lines and blocks that they form."""
 
 import re
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ class Line:
 
 @dataclass(slots=True)
 class Block:
-    """Lines of one column, top to bottom; or rows of a table, of which the first may have the heads."""
+    """Lines of one column, top to bottom; or rows of a table, whose first row may hold the heads."""
 
     lines: list[Line] = field(default_factory=list)
     rows: list[list[str]] | None = None

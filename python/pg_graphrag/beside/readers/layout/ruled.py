@@ -1,4 +1,4 @@
-"""Tables that are ruled: what stands between the lines that are drawn on a page is a cell."""
+"""Ruled tables: text between the lines that are drawn on a page is a cell."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -16,8 +16,8 @@ _LETTERS_OF_PROSE, _LETTERS_OF_A_LABEL = 300, 80
 _LINES_OF_COLUMNS, _ROWS_OF_A_TEXT = 2, 2
 # Share of a table's area that may be in cells that are no rectangles.
 _CROOKED = 0.5
-# Of a table with lines about its heads alone: rows between its lines, at most; lines of text that are its rows then, at least;
-# and the share of these that fill most columns.
+# For a table with rules only around its heads: maximum of rows between its rules; minimum of text lines that are then
+# its rows; and the share of these that fill most columns.
 _FEW_BANDS, _LEAST_UNRULED, _FULL_LINES = 3, 3, 0.7
 
 
@@ -28,7 +28,7 @@ def with_rows(segments: list[Segment], grids: Sequence[Grid]) -> tuple[list[Segm
         within = [segment for segment in segments if segment.row is None and grid.place(segment)]
         rows = list(_table_rows(_completed(grid, within), number, within))
         filled = [sum(map(bool, row.row.cells)) for row in rows if row.row]
-        # Of a drawing most rows have a label alone.
+        # In a drawing most rows have only a label.
         if len(filled) >= LEAST_BOTH_WAYS and 2 * sum(count > 1 for count in filled) >= len(filled):
             ids = set(map(id, within))
             segments = [segment for segment in segments if id(segment) not in ids] + rows

@@ -1,4 +1,4 @@
-"""Tables of a PDF page: lines whose cells stand in columns; texts and labels that stand beside each other are none."""
+"""Tables of a PDF page without rules: lines whose cells stand in columns. Parallel columns of text are no tables."""
 
 import re
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def with_tables(lines: list[Line]) -> Page:
         texts_beside = _side_by_side(lines[index:end], spans)
         page += texts_beside or [Block(lines[index:end], rows, _has_heads(lines[index:end], rows))]
         if texts_beside:
-            # What is below may go on with the text.
+            # The text below may continue it.
             plain = page.pop().lines
         index = end
     if plain:
@@ -174,7 +174,7 @@ def _side_by_side(lines: list[Line], spans: list[list[float]]) -> list[Block] | 
 
 
 def _runs_on(column: Sequence[Line | None], pairs: Sequence[int]) -> bool:
-    """Whether lines fill their column and sentences go on from one to the next, of those that have something beside them."""
+    """Whether lines fill their column and sentences run on from line to line, among lines that have something beside them."""
     lines = [line for line in column if line]
     x0, x1 = min(line.x0 for line in lines), max(line.x1 for line in lines)
     joints = [(first, second) for index in pairs if (first := column[index]) and (second := column[index + 1])]

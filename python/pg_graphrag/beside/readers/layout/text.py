@@ -1,4 +1,6 @@
-"""Pages of blocks as text: running heads and page numbers off, lines joined, hyphens undone, headings marked."""
+"""Turns the blocks of pages into text: removes running heads and page numbers, joins lines and hyphenated words,
+marks headings.
+"""
 
 import re
 from collections import Counter, defaultdict
@@ -37,9 +39,9 @@ _DOT = re.compile(rf"[{DOTS}][ ]*")
 _WIDE = re.compile(r"[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff]")
 _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "ft", "ﬆ": "st"})
 _MAX_HEADING = 150
-# A heading is set so much larger than the text.
+# A heading is larger than the text by this factor.
 _LARGER = 1.12
-# Lines of one size, but for rounding.
+# Lines of one size, within rounding.
 _ABOUT = 1.02
 _LETTERS_OF_A_TITLE = 3
 _FOOTNOTE_MARKS = " ∗*†‡"
@@ -117,11 +119,11 @@ def _goes_on(last: _Paragraph, first: _Paragraph) -> bool:
 
 
 def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
-    """Leave out the running heads and feet: outermost lines that come again near by, but for their numbers; page numbers."""
+    """Remove running heads and feet (outermost lines that recur nearby except for their numbers) and page numbers."""
     edges = [_edges(page) for page in pages]
     shapes = [{(place, _shape(line, body), _height(line)) for place, line in edge} for edge in edges]
-    # Of a page with little text, what is outermost may be all of it: what is furniture elsewhere is so here.
-    full = [_count(page) >= _FEW for page in pages]
+    # On a page with little text, the outermost lines may be all of it: they are furniture if they are so elsewhere.
+    full = [sum(len(block.lines) for block in page) >= _FEW for page in pages]
     on_full_pages = {item[:2] for shape, is_full in zip(shapes, full, strict=True) if is_full for item in shape}
     shapes = [
         shape if is_full else {item for item in shape if item[:2] in on_full_pages}
@@ -154,7 +156,7 @@ def _without_furniture(pages: Sequence[Page], body: float) -> list[Page]:
             lines = [line for line in block.lines if id(line) not in dropped]
             is_headed = block.has_heads or block.lines[0].segments[0].row
             if block.rows and lines and is_headed and any(rest.rows for rest in with_tables(lines)):
-                # What comes again on the next page is the table's heads; a running head made a table of what is none.
+                # Rows repeated on the next page are the table's heads; a running head can turn text into a table.
                 lines = [line for line in block.lines if id(line) not in dropped or line is block.lines[0]]
             if len(lines) == len(block.lines):
                 kept.append(block)
@@ -189,10 +191,6 @@ def _going_on(before: Block, block: Block, above: list[list[str]], rows: list[li
         # A sentence of the row above.
         rest = [[above[-1][0], *rest[0][1:]], *rest[1:]]
     return Block(block.lines, [*heads, *rest], block.has_heads or before.has_heads)
-
-
-def _count(page: Page) -> int:
-    return sum(len(block.lines) for block in page)
 
 
 def _numbered_heads(edges: Sequence[list[tuple[str, Line]]], body: float) -> set[int]:

@@ -1,1 +1,1 @@
-"""Text with marks: LaTeX, AsciiDoc, reStructuredText, Org, wikis, DocBook, Rich Text."""
+"""Markup languages: LaTeX, AsciiDoc, reStructuredText, Org, MediaWiki, DocBook, Rich Text."""

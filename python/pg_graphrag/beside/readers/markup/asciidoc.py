@@ -1,4 +1,4 @@
-"""AsciiDoc as Markdown: headings, lists, code and tables, without attributes, anchors and terms of the index."""
+"""AsciiDoc to Markdown: headings, lists, code and tables, without attributes, anchors and index terms."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from pg_graphrag.ground.document import Document
 _INCLUDED = re.compile(r"include::([^\[\n]{1,1000})\[")
 _HEADING = re.compile(r"(?P<marks>={1,6}|#{1,6})[ \t]+(?P<text>\S[^\n]*)")
 _UNDERLINES = "=-~^+"
-# An underline may be so much shorter or longer than its title.
+# By so many characters may an underline be shorter or longer than its title.
 _UNDERLINE_SLACK = 2
 _ATTRIBUTE = re.compile(r":(?P<name>!?[\w][\w-]{0,60}!?):(?:[ \t]+(?P<value>[^\n]*))?")
 _AUTHOR = re.compile(r"(?P<name>[^\W\d][\w.'-]*(?: [\w.'-]+){0,3})(?: <[^<>\n]{1,200}>)?")
@@ -43,7 +43,8 @@ _INLINE = (
     (re.compile(r"\bindexterm2:\[([^\[\]\n]{1,300})\]"), "\\1"),
     (re.compile(r"\bfootnote:[\w-]{0,60}\[([^\[\]\n]{1,1000})\]"), " (\\1)"),
     (re.compile(r"\bmenu:([^\s\[\]]{1,200})\[([^\[\]\n]{1,300})\]"), "\\1 > \\2"),
-    # link:page.html[text], https://x.org[text]; an address stays where there is no text, and the target of linkgit:git-log[1].
+    # link:page.html[text], https://x.org[text]; an address stays if it has no text, as does the target of
+    # linkgit:git-log[1].
     (re.compile(r"\b(?:link|xref|mailto|kbd|btn):[^\s\[\]]{0,500}\[([^\[\]\n,^]{1,300})[^\[\]\n]{0,300}\]"), "\\1"),
     (re.compile(r"\b(?:https?|ftp|irc)://[^\s\[\]<>]{1,1000}\[([^\[\]\n,^]{1,300})[^\[\]\n]{0,300}\]"), "\\1"),
     (re.compile(r"\b((?:https?|ftp|irc)://[^\s\[\]<>]{1,1000})\[\]"), "\\1"),
@@ -82,10 +83,10 @@ class _Text(MarkdownLines):
         self._place = 0
         self._values = dict(_VALUES)
         self._headings = {match["id"] or match["id2"]: match["text"].strip() for match in _ANCHORED.finditer(content)}
-        # What the line of attributes before a block says of it.
+        # The attributes of the next block.
         self._style: list[str] = []
         self._columns = 0
-        # An indented paragraph is code, but for the text of an item.
+        # An indented paragraph is code, except in an item.
         self._is_in_item = False
 
     def markdown(self) -> str:
@@ -223,7 +224,7 @@ class _Text(MarkdownLines):
         self._place += 1
 
     def _block(self, delimiter: str) -> None:
-        """Take a block between two lines that are the same; what is text in it is read as text."""
+        """Take a block between two equal lines; text blocks are read as text."""
         sign = delimiter[0]
         style = self._style[0] if self._style else ""
         is_code = sign in "`" or delimiter[:4] in ("----", "....") or (delimiter == "--" and style in _CODE_STYLES)

@@ -1,4 +1,4 @@
-"""DocBook and Mallard, XML of manuals, and JATS, XML of journals, read as the HTML that they are set as."""
+"""DocBook and Mallard (XML of manuals) and JATS (XML of journals), converted to HTML and read as such."""
 
 import codecs
 import html
@@ -22,7 +22,7 @@ _SECTIONS = frozenset(
     "appendix article book bibliography chapter colophon glossary page part preface refentry reference refsect1 refsect2 refsect3"
     " refsection sect1 sect2 sect3 sect4 sect5 section set simplesect topic".split()
 )
-# What these hold says nothing to a reader, or is of metadata.
+# Elements with metadata, or with nothing for a reader.
 _UNREAD = frozenset(
     "anchor appendixinfo articleinfo bookinfo chapterinfo colspec comment desc imageobject index indexterm info lot media"
     " mediaobject inlinemediaobject prefaceinfo refentryinfo refmeta remark revhistory screenshot sect1info sect2info"
@@ -53,7 +53,7 @@ _TAGS = {
 }
 # What an element is by the one that it stands in.
 _WITHIN = {("varlistentry", "listitem"): "dd", ("glossentry", "glossterm"): "dt", ("item", "title"): "dt"}
-# What stands between the parts of menus and of keys that are pressed together.
+# Separators between parts of menus, and of keys pressed together.
 _JOINTS = {"menuchoice": " > ", "guiseq": " > ", "keycombo": "+", "keyseq": "+"}
 # What these hold has blanks between only where it is set.
 _SIGNATURES = frozenset(
@@ -116,9 +116,10 @@ def _name(element: etree._Element) -> str:
 
 
 def _resolve_entities(root: etree._Element) -> None:
-    """Put text in place of entities: what the file declares, where it is plain text, or the characters of HTML; comments go.
+    """Replace entities by text: those that the file declares as plain text, and characters of HTML; drop comments.
 
-    Another entity within a text gives its name, which mostly is that of a product; one between blocks stands for such a block.
+    Any other entity within a text becomes its name, which mostly names a product; one between blocks stands for such a
+    block.
     """
     dtd = root.getroottree().docinfo.internalDTD
     declared = {entity.name: entity.content for entity in dtd.iterentities()} if dtd is not None else {}
@@ -160,7 +161,7 @@ _PERSON = frozenset(("firstname", "givenname", "surname", "othername", "name"))
 
 
 def _set_as_html(root: etree._Element) -> None:
-    """Give each element the name of what it is set as."""
+    """Rename each element to the HTML element that it is shown as."""
     depths: dict[etree._Element, int] = {root: 1}
     for element in list(root.iter(etree.Element)):
         parent = element.getparent()

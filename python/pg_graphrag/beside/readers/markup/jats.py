@@ -1,4 +1,6 @@
-"""JATS, the XML of journals (PubMed Central and others), made DocBook: what stands before and behind the article goes."""
+"""JATS (XML of journals such as PubMed Central) to DocBook: title, abstract and text, without other front matter and
+references.
+"""
 
 import re
 
@@ -13,14 +15,14 @@ _NAMES = {
     "code": "programlisting", "list-item": "listitem", "def-list": "variablelist", "def-item": "varlistentry",
     "def": "listitem", "th": "td", "fn": "para",
 }  # fmt: skip
-# References, notes on the article, and what is drawn.
+# References, notes on the article, and drawings.
 _LEFT_OUT = frozenset("ref-list fn-group graphic inline-graphic media object-id bio sec-meta permissions notes".split())
-# What is left of "(Stone, 2004; Lee, 2006)" and "[1,2]".
+# Remains of "(Stone, 2004; Lee, 2006)" and "[1,2]".
 NO_REFERENCES = re.compile(r"[ \t]?(?:\([\s;,–-]{0,200}\)|\[[\s;,–-]{0,200}\])")
 
 
 def as_docbook(root: etree._Element) -> tuple[str | None, Facts]:
-    """Rename the elements of an article, in place; return its title and what its head says of it."""
+    """Rename the elements of an article in place; return its title and the facts of its front matter."""
     meta = root.find("{*}front/{*}article-meta")
     title, facts = line_of(meta.find("{*}title-group/{*}article-title")) or None, _facts(root, meta)
     abstracts = list(meta.iterfind("{*}abstract"))
@@ -68,7 +70,7 @@ def _facts(root: etree._Element, meta: etree._Element) -> Facts:
     ]
     facts.author = authors_of(authors)
     dates = list(meta.iterfind("{*}pub-date"))
-    # Of a date and the year of a volume the date.
+    # A date counts before the year of a volume.
     dates = [date for date in dates if date.find("{*}day") is not None] or dates
     facts.published = min((date for element in dates if (date := as_time(_date(element)))), default=None)
     journal = line_of(root.find("{*}front/{*}journal-meta/{*}journal-title-group/{*}journal-title"))

@@ -1,4 +1,6 @@
-r"""LaTeX as Markdown: headings, lists, tables, formulas and code, without preamble, labels, references and terms of the index."""
+r"""LaTeX to Markdown: headings, lists, tables, formulas and code, without preamble, labels, references and index
+terms.
+"""
 
 import re
 import unicodedata
@@ -18,7 +20,7 @@ _FORMULAS = frozenset(
     "equation equation* align align* gather gather* multline multline* displaymath math eqnarray eqnarray* flalign flalign*"
     " alignat alignat* dmath dmath* mathpar mathpar* narrowmultline narrowmultline*".split()
 )
-# Environments of an author's own that say what they hold: \begin{snip}{haskell}.
+# Environments defined by authors that say what they hold: \begin{snip}{haskell}.
 _PROGRAM = re.compile(
     r"\{(?:bash|c|c\+\+|cpp|console|css|go|haskell|html|java|javascript|json|kotlin|lisp|matlab|ocaml|perl|php|python|r|ruby|rust"
     r"|scala|sh|shell|sql|swift|text|typescript|xml|yaml)\}"
@@ -48,7 +50,7 @@ _SILENT = re.compile(
     r"|date|thanks|titleformat|titlespacing|hyphenation|selectlanguage|setdefaultlanguage|linespread|vfill|hfill|captionsetup|geometry|symlabel|indexdef|bibitem"
     r"|protect|noexpand|let|def|edef|gdef|PassOptionsToPackage|rule)"
 )
-# Of these only the last argument is text.
+# Only the last argument of these is text.
 _CODE = frozenset(("texttt", "verb", "lstinline", "code", "path"))
 _SIGNS = {
     "ldots": "…", "dots": "…", "textendash": "–", "textemdash": "—", "textbackslash": "\\", "ss": "ß", "ae": "æ", "AE": "Æ",
@@ -96,7 +98,7 @@ def read_latex(source: Source) -> Iterator[Document]:
     yield source.document(content, "text/x-tex", _argument(head, "title", names) or reading.title, facts)
 
 
-# They stand for what is kept as it is.
+# Control characters mark text that is kept unchanged.
 _CONTROLS = dict.fromkeys(map(ord, "\x02\x03\x1d\x1e"))
 _LONGEST_HEAD = 5000
 _AND = re.compile(r"\s{0,10}(?<!\\)\\and\b\s{0,10}")
@@ -111,7 +113,7 @@ _LONGEST_NAME = 200
 
 
 def _names(text: str) -> dict[str, str]:
-    """Return {command of an author's own: the short text that it stands for}; what is made for formulas is left out."""
+    """Return {command that the author defines: its short text}; commands for formulas are left out."""
     text = _COMMENT.sub("", text)
     partners = _partners(text)
     names: dict[str, str] = {}
@@ -119,19 +121,19 @@ def _names(text: str) -> dict[str, str]:
         made_of = text[match.end() + 1 : partners.get(match.end(), 0)]
         if not 0 < len(made_of) <= _LONGEST_NAME or _MATHEMATICAL.search(made_of):
             continue
-        # In order: what it is made of was defined before it, so that no text grows beyond this.
+        # In order: a definition uses only earlier ones, so no text grows beyond this.
         name = " ".join(_Text(made_of, names).markdown().split())
         if len(name) <= _LONGEST_NAME and any(map(str.isalpha, name)):
             names[match["braced"] or match["bare"]] = name
     return names
 
 
-# What is defined for formulas.
+# Definitions for formulas.
 _MATHEMATICAL = re.compile(r"[$^_]|\\(?:math|operatorname|frac|left|right|ensuremath|bm\b|boldsymbol)")
 
 
 def _argument(text: str, name: str, names: Mapping[str, str]) -> str | None:
-    r"""Return the text of a command's argument, as of \title{…}."""
+    r"""Return the text of a command's argument, as in \title{…}."""
     match = re.search(rf"\\{name}\s{{0,5}}(?:\[[^\[\]]{{0,200}}\]\s{{0,5}})?(?=\{{)", text)
     if match is None:
         return None
@@ -163,7 +165,7 @@ class _Text:
         self._text = _COMMENT.sub("", self._without_code(text))
         self._partners = _partners(self._text)
         self._written: list[str] = []
-        # What is due at the place of a brace that closes.
+        # What to add at the place of a closing brace.
         self._due: dict[int, tuple[str, int]] = {}
         self._environments: list[tuple[str, int]] = []
         self._open_tables = 0
@@ -289,7 +291,7 @@ class _Text:
             return self._end_of_name(name, place)
         start = _gap_end(self._text, place)
         if name[0].isupper() and (self._text.startswith("{}", start) or not self._text.startswith("{", start)):
-            # \LaTeX, \Coq: what is called so.
+            # \LaTeX, \Coq: names.
             self._written.append(name)
             return self._end_of_name(name, place)
         if (file := _FILE.match(self._text, place)) and (not self._written or self._written[-1].endswith("\n")):

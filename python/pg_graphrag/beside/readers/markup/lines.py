@@ -1,4 +1,4 @@
-"""What readers of marked-up text share: lines that become Markdown, and fields that stand before a text."""
+"""Helpers for readers of markup: lines that become Markdown, and header fields before a text."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ class MarkdownLines:
         self.title: str | None = None
 
     def add(self, *lines: str) -> None:
-        """Add lines as they are."""
+        """Add lines unchanged."""
         self._written += lines
 
     def heading(self, level: int, text: str) -> None:
@@ -43,7 +43,7 @@ class MarkdownLines:
             self._written += ["", *fenced(code, language).split("\n"), ""]
 
     def text(self) -> str:
-        """Return the lines, with one empty line where there were more; those of code as they are."""
+        """Return the lines, with empty lines reduced to one outside of code."""
         lines: list[str] = []
         fence = ""
         for line in self._written:
@@ -65,13 +65,15 @@ def replaced(line: str, patterns: Iterable[tuple[re.Pattern[str], str]]) -> str:
 
 
 def without_indent(lines: Sequence[str]) -> list[str]:
-    """Return lines without what they share of indentation."""
+    """Return lines without their common indentation."""
     least = min((len(line) - len(line.lstrip(" ")) for line in lines if line.strip()), default=0)
     return [line[least:] for line in lines]
 
 
 def head_fields(lines: Sequence[str]) -> tuple[dict[str, str], int]:
-    """Return the fields that a text begins with ("Title: …", as of e-mails), and how many lines; none without a title."""
+    """Return the fields at the beginning of a text ("Title: …", as in e-mails), and their number of lines; none without a
+    title.
+    """
     fields: dict[str, str] = {}
     name = ""
     for count, line in enumerate([*lines[:_MOST_LINES], ""]):
@@ -110,7 +112,7 @@ def _time(value: str) -> datetime | None:
 
 
 def note_included(source: Source, names: Iterable[str]) -> None:
-    """Note files that a file includes, which are no text of it."""
+    """Note the files that a file includes; their text is not read."""
     names = [name for name in dict.fromkeys(map(str.strip, names)) if name and not _SETTINGS.fullmatch(name)]
     if names:
         more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""

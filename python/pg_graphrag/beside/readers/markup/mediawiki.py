@@ -1,4 +1,4 @@
-"""Pages of wikis (MediaWiki) as Markdown: headings, lists, code and tables, without templates, files and references."""
+"""MediaWiki pages to Markdown: headings, lists, code and tables, without templates, files and references."""
 
 import html
 import re
@@ -65,7 +65,7 @@ Closing = Callable[[re.Match[str]], str]
 
 
 def _spans(opening: re.Pattern[str], closing: Closing, text: str) -> Iterator[tuple[re.Match[str], int]]:
-    """Yield what opens, and the place where the same closes; what is not closed opens nothing."""
+    """Yield each opening mark with the place of its closing one; unclosed marks are ignored."""
     # What closes nothing from here on is not looked for again.
     absent: set[str] = set()
     position = 0

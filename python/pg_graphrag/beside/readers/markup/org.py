@@ -1,4 +1,4 @@
-"""Org files of Emacs as Markdown: headings, code and tables, without drawers, keywords of work and settings."""
+"""Emacs Org files to Markdown: headings, code and tables, without drawers, TODO keywords and settings."""
 
 import re
 from bisect import bisect_right

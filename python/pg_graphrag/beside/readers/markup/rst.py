@@ -1,4 +1,4 @@
-"""reStructuredText as Markdown: headings, code and tables, without directives, roles and targets."""
+"""reStructuredText to Markdown: headings, code and tables, without directives, roles and targets."""
 
 import re
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ _MARKUP = re.compile(r"[ \t]*(?:\.\.|__)(?:[ \t]|$)")
 # A footnote; a label that is for the processor alone is left out: [#name].
 _NOTE = re.compile(r"[ \t]*\.\. (?:\[(?:#[\w.+:-]{0,60}|\*)\] (?=\S)|(?=\[[^\]\n]{1,60}\] ))([^\n]*)")
 _CODE = {"code", "code-block", "sourcecode", "parsed-literal", "highlight", "literalinclude", "productionlist"}
-# What they hold says nothing to a reader.
+# Directives with nothing for a reader.
 _SILENT = {"contents", "toctree", "include", "image", "index", "raw", "highlight", "meta", "only", "literalinclude"}
 _GRID = re.compile(r"\+[-=+]*[-=]\+")
-# Directives within directives that are read; what is deeper stays as it is.
+# Maximum depth of nested directives that are read; deeper ones stay unchanged.
 _MAX_DEPTH = 10
 # A link or a role, which may go over the end of a line: `words <address>`_, :role:`words <target>`, `Heading`_.
 _LINK = re.compile(
@@ -64,7 +64,7 @@ def read_rst(source: Source) -> Iterator[Document]:
 
 
 def _on_one_line(link: re.Match[str]) -> str:
-    """Return a link that goes over the end of a line on one; others, which may be code, stay as they are."""
+    """Return a link that spans two lines on one line; others, which may be code, stay as they are."""
     return link[0] if "\n" not in link[0] or _APART.search(link[0]) else " ".join(link[0].split())
 
 
@@ -162,7 +162,7 @@ class _Text(MarkdownLines):
         self.included += inner.included
 
     def _block(self, indent: int) -> list[str]:
-        """Take the lines that are indented by more, without what they share of it."""
+        """Take the lines with deeper indentation, without the indentation that they share."""
         start = self._place
         while self._place < len(self._lines) and (not self._line().strip() or _indent(self._line()) > indent):
             self._place += 1
@@ -183,7 +183,7 @@ class _Text(MarkdownLines):
             self._facts.others[name] = value
 
     def _table(self) -> None:
-        """Take a table that is drawn with rows of one shape as rows of Markdown; another stays as it is."""
+        """Take a drawn table whose rows have one shape as rows of Markdown; other tables stay as they are."""
         start = self._place
         while self._line().strip().startswith(("+", "|")):
             self._place += 1

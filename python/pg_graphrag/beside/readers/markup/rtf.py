@@ -1,4 +1,4 @@
-"""Rich Text: headings, lists, tables, code, notes, comments and text boxes, as of Word.
+"""Rich Text: headings, lists, tables, code, notes, comments and text boxes, as Word writes them.
 
 Microsoft, Rich Text Format (RTF) Specification 1.9.1.
 """
@@ -24,7 +24,7 @@ _TOKEN = re.compile(
 _NO_TEXT, _HEX = re.compile(rb"\\[A-Za-z]+-?[0-9]* ?|[{}\r\n]"), re.compile(rb"\\'([0-9A-Fa-f]{2})")
 _SAMPLE = 1 << 17
 _MAX_DEPTH = 10_000
-# Groups that hold no text of the document; page heads and feet are left out, as of Word.
+# Groups without text of the document; page heads and feet are left out, as for Word.
 _LEFT_OUT = frozenset(
     "colortbl filetbl listtable revtbl rsidtbl generator header headerl headerr headerf footer footerl footerr footerf"
     " xe tc rxe objdata objclass objname objalias nonshppict shprslt themedata colorschememapping latentstyles datastore"
@@ -66,9 +66,9 @@ class _State:
 
 
 def read_rtf(source: Source) -> Iterator[Document | ReadWarning]:
-    r"""Read a document, titled by what it says of itself, else its first heading, else its name.
+    r"""Read a document, titled by its own metadata, else its first heading, else its name.
 
-    Raises ReadError for a file that does not begin with ``{\rtf``, has too many groups within groups, or no text.
+    Raises ReadError for a file that does not begin with ``{\rtf``, is nested too deeply, or has no text.
     """
     data = source.read()
     if not data.startswith(b"{\\rtf"):
@@ -107,7 +107,7 @@ class _Parser:
         self._author = ""
         self._property = ""
         self._field = ""
-        # Of the field of a form: its numbers by name, the entries of its list, and what it says without a result.
+        # A form field: its numbers by name, its list entries, and its text without a result.
         self._form: dict[str, int] = {}
         self._entries: list[str] = []
         self._choice = ""
@@ -126,7 +126,7 @@ class _Parser:
                 self._take(text if code is None else bytes.fromhex(code.decode()))
                 continue
             if symbol in (b"\\", b"{", b"}"):
-                # These may be the second byte of a character.
+                # These bytes may be the second byte of a character.
                 self._take(symbol)
                 continue
             self._flush()
@@ -269,7 +269,7 @@ class _Parser:
             self._styles.bases[state.style] = number
 
     def _likely_encoding(self) -> str | None:
-        """Return what the bytes of a text look like that is said to be Western, as programs say of all texts."""
+        """Return the likely encoding of text that is declared as Western, as many programs declare all texts."""
         if self._fonts.encoding != DEFAULT_ENCODING or b"\\u" in re.sub(rb"\\u[a-z]", b"", self._data):
             return None
         sample = _NO_TEXT.sub(b"", self._data[: 4 * _SAMPLE])
@@ -346,7 +346,7 @@ class _Parser:
             self.story.marker = line or "•"
 
     def _end_form(self, kind: list[str]) -> None:
-        """Say what a check box or a list of a form shows; 25: what it does by default."""
+        """Add the state of a check box or a list of a form; 25 means its default."""
         chosen = self._form.get("ffres", _BY_DEFAULT)
         if chosen == _BY_DEFAULT:
             chosen = self._form.get("ffdefres", 0)

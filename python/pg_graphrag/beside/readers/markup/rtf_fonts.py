@@ -1,4 +1,4 @@
-"""Fonts of Rich Text: the encoding of the bytes set in each, and whether it is one for code."""
+"""Fonts of Rich Text: the encoding of the bytes set in each, and whether it is a font for code."""
 
 import codecs
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ _GREEK = dict(
     "\u00a5": "∞",
 }
 _GREEK_SIGNS = str.maketrans(_GREEK)
-# Where Word puts the signs of such fonts.
+# The code points at which Word puts the signs of such fonts.
 _PRIVATE, _LAST_PRIVATE = 0xF000, 0xF0FF
 
 
@@ -52,7 +52,7 @@ class _Font:
 
 
 class FontTable:
-    """The fonts of a file by their numbers; `encoding` is that of the file, `default` the font of text that names none (-1).
+    """The fonts of a file by their numbers; `encoding` is the file's, `default` the font of text without a font (-1).
 
     `damage` counts bytes that are no text in the encoding of their font.
     """
@@ -88,7 +88,7 @@ class FontTable:
         return is_for_code(self._font(font).name)
 
     def decode(self, data: bytes, font: int) -> str:
-        """Return bytes that are set in a font as text; what is none becomes U+FFFD."""
+        """Return bytes of a font as text; invalid bytes become U+FFFD."""
         encoding = self._font(font).encoding or self.encoding
         text = data.decode(encoding, "replace")
         if places := text.count("\ufffd"):

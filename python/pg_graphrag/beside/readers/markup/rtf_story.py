@@ -1,4 +1,4 @@
-"""Paragraphs and tables of Rich Text as blocks of Markdown, and the levels of its headings."""
+"""Paragraphs and tables of Rich Text as blocks of Markdown, with their heading levels."""
 
 import re
 
@@ -21,7 +21,7 @@ class Story:
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
-        # What is anchored in the paragraph.
+        # Objects anchored in the paragraph.
         self.attached: list[str] = []
         self.marker = ""
         self._blocks: list[tuple[str, str]] = []
@@ -87,7 +87,7 @@ class Story:
         if self._rows:
             self._blocks.append(("table", table_text(self._rows)))
             self._rows = []
-            # Of cells; the paragraph is what comes after them.
+            # Of cells; the next paragraph follows.
             self._attach()
 
     def _attach(self) -> None:
@@ -108,7 +108,7 @@ class StyleTable:
         self._names[style] = (self._names.get(style, "") + text.partition(";")[0])[:_MAX_NAME]
 
     def level(self, style: int, outline: int | None) -> int:
-        """Return the level of a heading from 1, or `TITLE`, by what its paragraph says, else its style or the base of that."""
+        """Return the level of a heading from 1, or `TITLE`, by its paragraph, else by its style or that style's base."""
         if outline is not None:
             return outline + 1 if 0 <= outline < _BODY else 0
         for _ in range(_MAX_BASES):

@@ -15,7 +15,7 @@ from pg_graphrag.beside.readers.source import Facts, Item, Source, as_time
 from pg_graphrag.beside.readers.web.html import extract
 from pg_graphrag.ground.document import Document
 
-# What comes before each message of a mailbox, and how writers keep such a line of a text apart (RFC 4155).
+# The line before each message of a mailbox; and how such a line is escaped within a text (RFC 4155).
 _FROM_LINE = re.compile(rb"^From [^\n]*\n", re.MULTILINE)
 _QUOTED_FROM = re.compile(rb"^>(?=>*From )", re.MULTILINE)
 _PACKED = frozenset(("application/pkcs7-mime", "application/x-pkcs7-mime", "multipart/encrypted"))
@@ -155,7 +155,7 @@ def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
 
 
 def _loose_parts(part: MIMEPart, body: MIMEPart | None) -> Iterator[MIMEPart]:
-    """Yield the parts that are neither the body nor another form of it, those within parts too (digests)."""
+    """Yield the parts that are neither the body nor another form of it, also those within other parts (digests)."""
     if part is body:
         return
     if part.get_content_maintype() != "multipart":

@@ -1,4 +1,4 @@
-"""Subtitles as text: what is said, without numbers, times and marks of style."""
+"""Subtitles as text: what is spoken, without numbers, times and formatting."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""vCard (RFC 6350, and 2.1 and 3.0 before it): each card is a heading with who, where and how to reach."""
+"""vCard (RFC 6350, and 2.1 and 3.0 before it): each card becomes a heading with names, addresses and contacts."""
 
 import quopri
 import re

@@ -1,4 +1,4 @@
-"""Whether text of pictures can be recognised here; imports no engine."""
+"""Whether an OCR engine is installed; imports none."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""What an engine recognises: lines with their places, made into a page in reading order."""
+"""Lines that an OCR engine recognised, with their places, arranged as a page in reading order."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from pg_graphrag.beside.readers.layout.blocks import page_of
 from pg_graphrag.beside.readers.layout.page import Page, Segment
 
 Point: TypeAlias = tuple[float, float]
-# A line is upright text, or a column, when its box is so much taller than wide.
+# A line is upright text, or a column, if its box is by this factor taller than wide.
 TALL = 1.5
 # Sizes of type that differ less are one: a box is as high as the letters that stand in its line.
 _ALIKE = 1.3
-# Of a line's box, how much its type is.
+# The share of a line's box that its type fills.
 _TYPE_OF_BOX = 0.85
 _MARGIN = 0.2
-# Of a script that an engine does not read, it sees a letter here and there. A line that is longer than so many of its heights
-# for each letter was not read whole.
+# In an unknown script an engine recognises only a few letters. A line longer than so many of its heights for each
+# letter was not read whole.
 _SPARSEST = 2.5
 
 
@@ -52,24 +52,24 @@ class RecognisedLine:
 
     @property
     def read_share(self) -> float:
-        """From 0 to 1: less where a line has too few letters for its length, so that some of it was not read."""
+        """From 0 to 1: less if a line has too few letters for its length, so that some of it was not read."""
         long, short = max(self.width, self.height), max(1.0, min(self.width, self.height))
         # One more, since a letter alone may be narrow.
         return min(1.0, _SPARSEST * short * (len(self.text) + 1) / max(1.0, long))
 
     @property
     def sureness(self) -> float:
-        """How sure it is that this is what is written, from 0 to 1."""
+        """Confidence that this is the written text, from 0 to 1."""
         return self.confidence * self.read_share
 
 
 def confidence_of(lines: Sequence[RecognisedLine]) -> float:
-    """Return how sure it is what is written on a page, from 0 to 1, in the mean of its lines by their length; 0 for none."""
+    """Return the confidence in the text of a page, from 0 to 1: the mean of its lines, weighted by length; 0 without lines."""
     return _mean(lines, lambda line: line.sureness)
 
 
 def read_share_of(lines: Sequence[RecognisedLine]) -> float:
-    """Return how much of what is written on a page was read, from 0 to 1; 0 for no line."""
+    """Return which share of the text on a page was read, from 0 to 1; 0 without lines."""
     return _mean(lines, lambda line: line.read_share)
 
 
@@ -94,7 +94,7 @@ def page_of_lines(lines: Sequence[RecognisedLine]) -> Page:
     for line, box in zip(lines, boxes, strict=True):
         xs, ys = [x * scale for x, _ in box], [-y * scale for _, y in box]
         size = (line.width if is_vertical else line.height) * scale
-        # Boxes are wider than what they hold: words beside each other would lie upon each other.
+        # Boxes are wider than their contents: adjacent words would overlap.
         margin = min(_MARGIN * size, (max(xs) - min(xs)) / 4)
         box_of_type = (min(xs) + margin, min(ys), max(xs) - margin, max(ys))
         segments.append(Segment(*box_of_type, _TYPE_OF_BOX * size, line.text))
@@ -103,7 +103,7 @@ def page_of_lines(lines: Sequence[RecognisedLine]) -> Page:
 
 
 def share(lines: Sequence[RecognisedLine], holds: Callable[[RecognisedLine], bool]) -> float:
-    """Return what share of the letters is of lines of which something holds."""
+    """Return the share of letters that are in lines which fulfil a condition."""
     letters = sum(len(line.text) for line in lines)
     return sum(len(line.text) for line in lines if holds(line)) / letters if letters else 0.0
 
@@ -118,7 +118,7 @@ def _even_sizes(segments: Sequence[Segment]) -> None:
 
 
 def _tilt(lines: Sequence[RecognisedLine]) -> float:
-    """Return by what angle lines go down to the right, in radians; of long ones, which say it best."""
+    """Return the angle by which lines slope down to the right, in radians, measured on long lines."""
     longest = sorted(lines, key=lambda line: line.width)[-max(1, len(lines) // 2) :]
     angles = [_angle(line) for line in longest if line.width > 4 * line.height]
     return median(angles) if angles else 0.0

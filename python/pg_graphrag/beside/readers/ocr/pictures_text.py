@@ -1,4 +1,4 @@
-"""What is written in the pictures of a document."""
+"""Recognises the text in the pictures of a document."""
 
 from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,14 +18,14 @@ from pg_graphrag.beside.readers.source import Source
 if TYPE_CHECKING:
     from PIL import Image
 
-# Of a document in which all are looked at.
+# Maximum of pictures of one document that are examined.
 _MAX_PICTURES = 300
 
 
 def recognised_texts(
     source: Source, pictures: Sequence[Picture], metadata: dict[str, Any]
 ) -> Generator[ReadProgress | ReadWarning, None, dict[int, str]]:
-    """Return {index: text} of pictures with text, note how sure it is in the metadata, and warn of what is not sure."""
+    """Return {index: text} of pictures with text; record the confidence in the metadata, and warn of uncertain text."""
     looked_at = [item for item in pictures if is_worth_reading(item.width, item.height)][:_MAX_PICTURES]
     by_number: dict[int, Recognised] = {}
     yield from recognised_pages(source, _images(source, looked_at), len(looked_at), by_number)
@@ -33,7 +33,7 @@ def recognised_texts(
     if unsure := unsure_text(source, "picture", by_number):
         yield source.warning(unsure)
     for index, item in by_number.items():
-        # Of one size: headings are the document's own.
+        # Uniform size: headings are the document's own.
         for segment in (segment for block in item.page for line in block.lines for segment in line.segments):
             segment.size = 10.0
         text = text_of([item.page], {}).strip("\f\n ") if item.is_sure else ""
@@ -44,7 +44,7 @@ def recognised_texts(
 
 
 def _images(source: Source, pictures: Sequence[Picture]) -> Iterator[tuple[int, "Image.Image"]]:
-    """Yield (index, what it looks like) of pictures; one whose pixels are damaged is counted as not read."""
+    """Yield (index, image) of pictures; a picture with damaged pixels is counted as not read."""
     for picture in pictures:
         try:
             with open_image(picture.data) as image:

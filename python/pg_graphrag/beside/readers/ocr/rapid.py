@@ -13,9 +13,9 @@ from pg_graphrag.ground.numeric import np
 if TYPE_CHECKING:
     from PIL import Image
 
-# What is sought is sought in a picture of this size; what is found is read in the picture as it is.
+# Lines are located in a picture scaled to this size, and read in the original.
 _SOUGHT_IN, _SMALL, _FEW = 2000, 960, 6
-# Lines that are less sure may stand on their heads, and do where they are so much surer then.
+# Less certain lines may be upside down, and are if they get so much more certain when turned.
 _UPRIGHT, _SURER = 0.85, 0.05
 _MOSTLY = 0.5
 _HAN_OR_KANA = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
@@ -54,7 +54,7 @@ class RapidEngine:
             _add_decoder(self._engine)
 
     def lines(self, image: "Image.Image") -> list[RecognisedLine]:
-        """Return the lines of a picture, as of one that stands upright."""
+        """Return the lines of a picture, with places as if it stood upright."""
         lines, is_flipped = self._lines(image)
         if turns := _turns(lines, is_flipped):
             lines, _ = self._lines(image.rotate(90 * turns, expand=True))
@@ -65,7 +65,7 @@ class RapidEngine:
         pixels = np.asarray(image.convert("RGB"))[:, :, ::-1].copy()
         boxes = self._boxes(pixels)
         if len(boxes) < _FEW and max(image.size) > _SMALL:
-            # Of a page that is nearly empty the lines are found in a smaller picture of it.
+            # On a nearly empty page, lines are located in a smaller picture.
             small = image.convert("RGB")
             small.thumbnail((_SMALL, _SMALL))
             boxes_of_small = self._boxes(np.asarray(small)[:, :, ::-1].copy()) * np.float32(image.width / small.width)
@@ -98,7 +98,7 @@ class RapidEngine:
 
 
 def _turns(lines: list[RecognisedLine], is_flipped: bool) -> int:
-    """Return by how many quarters a page is to be turned to the left to be read; columns of Han and kana are read as they are."""
+    """Return by how many quarter turns to the left a page becomes readable; columns of Han and kana are read as they are."""
     if share(lines, lambda line: line.height > TALL * line.width) <= _MOSTLY:
         return 2 if is_flipped else 0
     if is_flipped:
@@ -114,7 +114,7 @@ def _add_decoder(engine: Any) -> None:
 
 
 class LineDecoder:
-    """Makes text of what the recogniser sees in the columns of a line, with the blanks that it all but sees."""
+    """Turns the recogniser's output for the columns of a line into text, and adds blanks that it nearly recognised."""
 
     def __init__(self, decoder: Any):
         self._decoder = decoder
@@ -130,7 +130,7 @@ class LineDecoder:
         )
 
     def _add_blanks(self, line: Any, odds_of_space: Any) -> None:
-        """Write blanks into the numbers of a line's letters, of which 0 is none."""
+        """Write blanks into a line's letter numbers; 0 is no letter."""
         places = np.flatnonzero((line != 0) & (np.diff(line, prepend=0) != 0))
         letters = [self._decoder.character[number] for number in line[places]]
         gaps = list(pairwise(places))

@@ -1,4 +1,4 @@
-"""Pictures to text, several at a time, each with how sure the engine is."""
+"""Recognises text in pictures, several at a time, each with the engine's confidence."""
 
 import os
 from collections import deque
@@ -27,13 +27,13 @@ _OTHER_SCRIPTS = {
 }
 # Pages of a document.
 MAX_PAGES = 2000
-# A page or picture that is less sure is none of text: see bench/RESULTS.md, "Scans".
+# A page or picture with less confidence has no text: see bench/RESULTS.md, "Scans".
 LEAST_CONFIDENCE = 0.85
-# What has fewer letters is a pattern; but so many lines of which none can be read are writing.
+# Fewer letters are a pattern; but so many lines without a readable one are writing.
 LEAST_LETTERS, _LEAST_LINES = 3, 3
-# Of a page that is sure enough, such a line is a pattern, or a stroke.
+# On an otherwise certain page, a line with less is a pattern, or a stroke.
 _LEAST_OF_LINE = 0.5
-# A page of which less was read is in another script; of pages in a known one .98 and more was.
+# A page with a smaller share read is in another script; pages in a known one have .98 and more.
 _MOSTLY_READ = 0.7
 # Engines at work at once: each holds some 300 MB.
 _MOST_AT_ONCE = 4
@@ -45,19 +45,19 @@ class Engine(Protocol):
     """Recognises one picture at a time."""
 
     def lines(self, image: "Image.Image") -> list[RecognisedLine]:
-        """Return the lines of a picture, as of one that stands upright."""
+        """Return the lines of a picture, with places as if it stood upright."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What is written in a picture.
+    """The text that was recognised in a picture.
 
-    `page`: blocks in reading order, of the lines that are not quite unsure.
-    `confidence`: from 0 to 1, of all lines in the mean.
-    `error`: why it could not be tried.
+    `page`: blocks in reading order, without very uncertain lines.
+    `confidence`: from 0 to 1, the mean of all lines.
+    `error`: why recognition was impossible.
     `lines`: how many lines were found, read or not.
-    `is_other_script`: whether most of it is in letters that the engine does not know.
+    `is_other_script`: whether most letters are in a script that the engine does not know.
     """
 
     page: Page
@@ -73,7 +73,7 @@ class Recognised:
 
     @property
     def is_named(self) -> bool:
-        """Whether there is something to say of it where it is left out: it failed, or has writing that cannot be read."""
+        """Whether a left-out picture is named in a warning: recognition failed, or its writing cannot be read."""
         letters = "".join(line.text for block in self.page for line in block.lines)
         is_text = sum(map(str.isalnum, letters)) >= LEAST_LETTERS or self.lines >= _LEAST_LINES
         return self.error is not None or is_text
@@ -82,7 +82,7 @@ class Recognised:
 def recognised_pages(
     source: Source, images: Iterable[tuple[int, "Image.Image"]], count: int, by_number: dict[int, Recognised]
 ) -> Iterator[ReadProgress]:
-    """Recognise pages or pictures into `by_number`, {number: what is written}, and yield how far it is."""
+    """Recognise pages or pictures into `by_number`, {number: recognised text}, and yield progress."""
     if not count:
         return
     turns = source.options.ocr_turns
@@ -99,7 +99,7 @@ def recognised_pages(
 
 
 def _is_locked(file: int) -> bool:
-    """Lock a file until it is closed, or its process ends; False where another has it."""
+    """Lock a file until it is closed, or its process ends; False if another process has the lock."""
     import fcntl
 
     try:
@@ -110,13 +110,13 @@ def _is_locked(file: int) -> bool:
 
 
 def metadata_of(source: Source, what: str, by_number: Mapping[int, Recognised]) -> dict[str, Any]:
-    """Return the metadata of what was recognised: ``{"engine": …, "pages": {"3": 0.93}}``; nothing where nothing was."""
+    """Return the metadata of recognised text: ``{"engine": …, "pages": {"3": 0.93}}``; nothing if nothing was recognised."""
     sure = {str(number): round(item.confidence, 2) for number, item in sorted(by_number.items()) if item.is_sure}
     return {"recognised": {"engine": source.options.ocr_engine, what: sure}} if sure else {}
 
 
 def unsure_text(source: Source, what: str, by_number: Mapping[int, Recognised]) -> str | None:
-    """Return the warning of pages that cannot be read, or whose letters are not sure enough; None where there are none."""
+    """Return the warning about pages that cannot be read, or are too uncertain; None if there are none."""
     reasons: list[str] = []
     named = {number: item for number, item in sorted(by_number.items()) if item.is_named and not item.is_sure}
     if failed := {number: item.error for number, item in named.items() if item.error}:
@@ -140,12 +140,12 @@ def unsure_text(source: Source, what: str, by_number: Mapping[int, Recognised]) 
 def recognise(
     engine: str, images: Iterable[tuple[int, "Image.Image"]], count: int, most_at_once: int
 ) -> Iterator[tuple[int, Recognised]]:
-    """Yield (number, what is written) of pictures, in their order.
+    """Yield (number, recognised text) of pictures, in their order.
 
     `engine`: one of ``rapidocr`` and ``tesseract``.
-    `images` (iterable of (int, image)): numbers and pictures; it is asked for one in this thread, when its turn is near.
+    `images` (iterable of (int, image)): numbers and pictures; each is taken in this thread when its turn is near.
     `count`: how many there are.
-    `most_at_once`: engines at work.
+    `most_at_once`: engines that work at the same time.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     at_once = max(1, min(cores, count, most_at_once))
@@ -181,7 +181,7 @@ def _recognised(engine: str, idle: "SimpleQueue[Engine]", threads: int, image: "
     except GraphRAGError:
         raise
     except Exception as error:
-        # Of a page that breaks the engine, the others are read: by another one.
+        # If a page breaks the engine, a new engine reads the others.
         last_line = (str(error).strip().splitlines() or [""])[-1][:200]
         return Recognised([], 0.0, f"{type(error).__name__}: {last_line}")
     idle.put(recogniser)

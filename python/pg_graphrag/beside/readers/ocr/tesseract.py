@@ -1,4 +1,4 @@
-"""Recognition by Tesseract, a program of the machine: scripts that rapidocr does not read."""
+"""Recognition by the program Tesseract, for scripts that rapidocr does not read."""
 
 import csv
 import os
@@ -57,7 +57,7 @@ class TesseractEngine:
         self._end = 0.0  # of the time for the page at hand
 
     def lines(self, image: "Image.Image") -> list[RecognisedLine]:
-        """Return the lines of a picture, as of one that stands upright."""
+        """Return the lines of a picture, with places as if it stood upright."""
         self._end = monotonic() + _SECONDS
         image = image.convert("L")
         script, turn = self._seen(image)
@@ -66,12 +66,12 @@ class TesseractEngine:
         data = _png(image)
         likely = [*self._languages(script), *self._languages(_LATIN)[:1]]
         best = self._read(data, likely or [name for name in self._installed if name != "osd"])
-        # When the time is over, what was read counts.
+        # When the time is over, the text read so far counts.
         with suppress(subprocess.TimeoutExpired):
             if script != _LATIN and any(map(_LATIN_LETTER.search, (line.text for line in best))):
-                # English beside another script may take words of it for its own.
+                # English beside another script may claim words of that script.
                 best = max(best, self._read(data, self._languages(script)), key=confidence_of)
-            # Of few letters a script is guessed wrong, or not at all.
+            # With few letters, the script is guessed wrong, or not at all.
             is_guess = script not in _OF_SCRIPT or sum(len(line.text) for line in best) < _FEW_LETTERS
             for other in (name for name in _OF_SCRIPT if is_guess and name != script):
                 if best and confidence_of(best) < _UNSURE:
@@ -79,7 +79,7 @@ class TesseractEngine:
         return best
 
     def _seen(self, image: "Image.Image") -> tuple[str, int]:
-        """Return the script of most letters, and by how many degrees to the right the picture is to be turned."""
+        """Return the script of most letters, and by how many degrees to the right the picture must be turned."""
         if "osd" not in self._installed:
             return "", 0
         # It fails where there are but a few letters.
@@ -96,7 +96,7 @@ class TesseractEngine:
         """Return the lines of a picture in some languages; none where none of these is installed."""
         installed = [name for name in dict.fromkeys(chosen) if name in self._installed]
         lines: list[RecognisedLine] = []
-        # Of a page with few lines it sees no columns; then it is taken for one.
+        # On a page with few lines it finds no columns; then it must assume one.
         for layout in ("3", "4"):
             if installed and not lines:
                 done = self._run(data, "--psm", layout, "-l", "+".join(installed), "tsv")

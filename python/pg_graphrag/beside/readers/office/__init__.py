@@ -1,1 +1,1 @@
-"""Files of offices: Word, PowerPoint, Excel, OpenDocument."""
+"""Office files: Word, PowerPoint, Excel, OpenDocument."""

@@ -1,4 +1,4 @@
-"""Charts of Office Open XML as tables of the values that they show."""
+"""Charts of Office Open XML as tables of their values."""
 
 import re
 from collections.abc import Sequence
@@ -9,16 +9,16 @@ from pg_graphrag.beside.readers.office.number_formats import plain
 
 _TITLE = "./{*}chart/{*}title"
 _MAX_CATEGORIES = 50
-# What is no code of a format; the day before which Excel counts days, with the one that 1900 did not have.
+# Literal parts of a format; the day before Excel's day 1, with the day that 1900 did not have.
 _LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|General')
 _FIRST_DAY = datetime(1899, 12, 30)
 _AXES = ("catAx", "dateAx", "valAx")
 
 
 def chart_rows(space: Any) -> tuple[str, list[list[str]]]:
-    """Return the title of a chart of Office, and its rows: heads, then categories with the values of each series.
+    """Return the title of an Office chart, and its rows: heads, then categories with the values of each series.
 
-    The title has that of the axis of values in brackets; the first head is that of the categories.
+    The title of the value axis follows in brackets; the first head is the title of the category axis.
     `space`: the root of the part of the chart.
     """
     title = _title(space.find(_TITLE))
@@ -57,7 +57,7 @@ def _title(element: Any) -> str:
 
 
 def _points(series: Any, name: str) -> dict[int, str]:
-    """Return {place: value} of what a series has under a name; categories on several levels as "outer › inner"."""
+    """Return {place: value} of a series under a name; categories on several levels become "outer › inner"."""
     points: dict[int, str] = {}
     for holder in series.findall(f"{{*}}{name}"):
         if (levels := list(holder.iter("{*}lvl"))) and levels[1:]:
@@ -89,7 +89,7 @@ def _on_levels(levels: list[Any]) -> dict[int, str]:
 
 
 def _is_of_dates(numbers: Any) -> bool:
-    """Whether numbers are shown as days: by their format, less what stands in it as it is."""
+    """Whether numbers are shown as days, by their format without its literal text."""
     code = _LITERAL.sub("", numbers.findtext("{*}formatCode") or "").lower()
     return "y" in code or "d" in code
 

@@ -1,4 +1,4 @@
-"""Documents of Word (Office Open XML), by mammoth."""
+"""Word documents (Office Open XML), by mammoth."""
 
 import re
 import zipfile
@@ -30,13 +30,13 @@ from pg_graphrag.beside.readers.office.office_unread import LOST_PICTURE, take_o
 from pg_graphrag.beside.readers.pictures import MAX_PICTURE_BYTES
 from pg_graphrag.beside.readers.source import Item, Source
 from pg_graphrag.beside.readers.web.formulas import formula_text
-from pg_graphrag.beside.readers.web.html import main_text, marks_of, parse
+from pg_graphrag.beside.readers.web.html import main_text, marks_of, parse_html
 
 _DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _BACK_LINKS = re.compile(r" ?↑(?=\n|\Z)")
 _TEXT_PART = re.compile(r"word/(?:document\d?|footnotes|endnotes)\.xml")
 _STYLES_PART = re.compile(r"word/styles\d?\.xml")
-# What holds text, and what parts it, by what mammoth knows that does the same.
+# Elements that hold or separate text, with the equivalents that mammoth knows.
 _KNOWN_AS = {**dict.fromkeys(("fldSimple", "dir", "bdo", "ruby", "rubyBase"), "smartTag"), "cr": "br", "ptab": "tab"}
 _UNKNOWN = re.compile(
     rb"oMath|drawingml/2006/(?:chart|diagram)|<w:(?:fldSimple|dir|bdo|ruby|cr|ptab|sdt|sym|ffData|outlineLvl|control)[ />]"
@@ -66,7 +66,7 @@ def read_docx(source: Source) -> Iterator[Item]:
             raise damaged(source, "a document of Word", error) from error
     try:
         marks = marks_of(source, lambda url: (images or [])[int(url)])
-        content = main_text(parse(f"<body>{result.value}</body>"), marks)
+        content = main_text(parse_html(f"<body>{result.value}</body>"), marks)
     except ValueError as error:
         raise source.error(str(error)) from None
     content = "\n\n".join(filter(None, (_BACK_LINKS.sub("", content), *comments)))
@@ -90,9 +90,10 @@ def _image(images: list[bytes] | None, source: Source, image: Any) -> dict[str, 
 
 
 def _as_mammoth_reads(archive: zipfile.ZipFile, source: Source) -> BytesIO:
-    """Return a document whose formulas, charts, fields (numbers of captions, check boxes) and the like are text and tables.
+    """Return a document with formulas, charts, fields (numbers of captions, check boxes) and the like turned into text and
+    tables.
 
-    mammoth drops what it does not know.
+    mammoth drops elements that it does not know.
     """
     texts: dict[str, bytes] = {}
     for name in archive.namelist():
@@ -106,7 +107,7 @@ def _as_mammoth_reads(archive: zipfile.ZipFile, source: Source) -> BytesIO:
         root = parse_xml(part)
         source.left_out[LOST_PICTURE] += take_out_lost_pictures(root, archive, name)
         for reading in list(root.iter(f"{_WORD}rt")):
-            # Of a word with its reading above it (ruby) the word.
+            # A word with its reading above it (ruby) keeps only the word.
             reading.clear()
         for element in root.iter(*(f"{_WORD}{name}" for name in _KNOWN_AS)):
             element.tag = _WORD + _KNOWN_AS[etree.QName(element).localname]

@@ -1,4 +1,4 @@
-"""Numbers of a workbook as they are shown: by the formats of Excel (ECMA-376, part 1, 18.8.31)."""
+"""Numbers of a workbook as Excel shows them, by its number formats (ECMA-376, part 1, 18.8.31)."""
 
 import math
 import re
@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from fractions import Fraction
 from operator import eq, ge, gt, le, lt, ne
 
-# Pieces of a format: text in quotes or behind a backslash, what is as wide or fills up, brackets, signs for digits.
+# Pieces of a format: quoted or escaped text, fillers, brackets, signs for digits.
 _PIECE = re.compile(
     r'"([^"]*)"|\\(.)|[_*](.)|\[([^\]]*)\]|(General)|([0#?][0#?,.]*|\.[0#?]+)|([Ee][+-][0#?]+)|(.)',
     re.DOTALL | re.IGNORECASE,
@@ -18,7 +18,7 @@ _SECTION = re.compile(r';(?=(?:[^"]*"[^"]*")*[^"]*$)')
 _FRACTION = re.compile(r"([#0?]*)\s*([#0?]+)\s*/\s*([#0?]+|\d+)")
 _TIME_OF_DAY = re.compile(r"[hs]|am/pm|a/p", re.IGNORECASE)
 _QUOTED = re.compile(r'"[^"]*"|\\.|[_*].|\[[^\]]*\]')
-# Excel shows eleven digits of a number without a format; more of them are of how machines hold it.
+# Excel shows eleven digits of a number without a format; further digits are artefacts of floating point.
 _DIGITS = 15
 _LEAST, _MOST = -10, 16
 _MAX_FORMAT = 300
@@ -26,7 +26,7 @@ _COMPARE = dict(zip("< <= = > >= <>".split(), (lt, le, eq, gt, ge, ne), strict=T
 
 
 def number_text(value: float, number_format: str) -> str:
-    """Return a number as its format shows it; one that cannot be read so as it is."""
+    """Return a number as its format shows it; unchanged if the format cannot be applied."""
     if not math.isfinite(value):
         return str(value)
     if number_format.lower() in ("", "general", "@") or len(number_format) > _MAX_FORMAT:
@@ -36,12 +36,12 @@ def number_text(value: float, number_format: str) -> str:
         text = _formatted(abs(value) if is_negative else value, section)
     except (InvalidOperation, ValueError, OverflowError, ZeroDivisionError):
         return plain(value)
-    # A format may show nothing, as of cells that are hidden.
+    # A format may show nothing, as for hidden cells.
     return text if any(map(str.isalnum, text)) else plain(value)
 
 
 def plain(value: float) -> str:
-    """Return a number as it is written: 130 for 130.0, 0.00005 for 5e-05."""
+    """Return a number in plain notation: 130 for 130.0, 0.00005 for 5e-05."""
     text = f"{value:.{_DIGITS}g}"
     exponent = text.partition("e")[2]
     if not exponent or not _LEAST <= int(exponent) < _MOST:
@@ -50,7 +50,7 @@ def plain(value: float) -> str:
 
 
 def moment(value: date | datetime | time, number_format: str) -> str:
-    """Return a date or time in the order of ISO 8601, as much of it as its format shows: 2024-05 for May-24."""
+    """Return a date or time in ISO 8601, with as many parts as its format shows: 2024-05 for May-24."""
     signs = _QUOTED.sub("", _SECTION.split(number_format)[0]).lower()
     has_day, has_year = "d" in signs, "y" in signs
     is_timed = _TIME_OF_DAY.search(signs) is not None
@@ -110,7 +110,7 @@ def _formatted(value: float, section: str) -> str:
         elif power is None and width is None and not (fraction and other and other.isdigit()):
             texts.append(text or literal or other or "")
     joined = " ".join("".join(texts).split())
-    # A minus stands before what stands before the number: -$5.
+    # A minus stands before the text before the number: -$5.
     return f"-{joined.replace('-', '', 1)}" if digits.startswith("-") and not joined.startswith("-") else joined
 
 

@@ -1,4 +1,4 @@
-"""What documents, presentations and workbooks of Office Open XML have in common: properties, files within, diagrams."""
+"""What all Office Open XML files share: properties, embedded files, diagrams."""
 
 import zipfile
 from collections.abc import Iterator
@@ -81,6 +81,6 @@ def paragraph_text(paragraph: Any) -> str:
 
 
 def damaged(source: Source, what: str, error: Exception) -> ReadError:
-    """Return the error of a file that cannot be read as `what`, for what a library raised."""
+    """Return the error for a file that a library could not read as `what`."""
     detail = " ".join(str(error).split())[:200] or type(error).__name__
     return source.error(f"cannot be read as {what}: {detail}; is it damaged? Open and save it again")

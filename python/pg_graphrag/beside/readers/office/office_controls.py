@@ -1,4 +1,4 @@
-"""Controls (ActiveX) in Office files: check boxes with their captions, and what was typed or chosen.
+"""Controls (ActiveX) in Office files: check boxes with their captions, and values that were typed or chosen.
 
 Their state is XML, or a stream: [MS-OFORMS] 2.2.5, MorphDataControl.
 """
@@ -34,7 +34,7 @@ def controls_of(archive: zipfile.ZipFile, part: str) -> list[str]:
 
 
 def control_text(archive: zipfile.ZipFile, name: str) -> str:
-    """Return what a control says whose part has a name; "" for buttons, and for what cannot be read."""
+    """Return the text of a control, by the name of its part; "" for buttons, and if it cannot be read."""
     root = read_xml(archive, name)
     if root is None:
         return ""

@@ -1,4 +1,4 @@
-"""Files that are put into Office files (a sheet in a report), and comments on slides."""
+"""Files embedded in Office files (a sheet in a report), and comments on slides."""
 
 import posixpath
 import re
@@ -15,9 +15,9 @@ _COMMENTS, _AUTHORS = re.compile(r"/comments\Z"), re.compile(r"/(?:commentAuthor
 
 
 def embedded_files(archive: zipfile.ZipFile) -> list[tuple[str, bytes]]:
-    """Return (name, bytes) of files within, also of those that are shown amid the text.
+    """Return (name, bytes) of embedded files, also of those shown within the text.
 
-    Not those with the values of charts, which are read as tables.
+    Without the values of charts, which are read as tables.
     """
     names = archive.namelist()
     inserted = set(related_parts(archive, "word/document.xml", _INSERTED).values())

@@ -1,4 +1,6 @@
-"""What mammoth does not know of Word: check boxes and lists of forms, and styles that are headings by what they rest on."""
+"""Parts of Word that mammoth does not know: check boxes and lists of forms, and styles that inherit from a heading
+style.
+"""
 
 import re
 
@@ -56,7 +58,7 @@ def _write_control(control: etree._Element) -> None:
         return
     box = properties.find("{*}checkbox")
     if box is not None:
-        # mammoth makes an input of it, which is no text.
+        # mammoth would turn it into an input without text.
         properties.remove(box)
         is_checked = next((_is_on(state) for state in box.iterfind("{*}checked")), False)
         _write(content, CHECKED if is_checked else UNCHECKED)
@@ -72,7 +74,7 @@ def _write_control(control: etree._Element) -> None:
 
 
 def _write(content: etree._Element, text: str) -> None:
-    """Put a text in place of those of a control."""
+    """Replace the texts of a control by a text."""
     runs = list(content.iter(f"{_WORD}r"))
     for run in runs:
         for part in run.findall(f"{_WORD}t") + run.findall(f"{_WORD}sym"):
@@ -94,7 +96,7 @@ def _legacy_state(mark: etree._Element) -> str | None:
 
 
 def _legacy_box(data: etree._Element) -> str:
-    # What is checked stands behind what is by default.
+    # The checked state stands behind the default.
     states = list(data.iter(f"{_WORD}default", f"{_WORD}checked"))
     return CHECKED if states and _is_on(states[-1]) else UNCHECKED
 
@@ -115,7 +117,7 @@ def _value(parent: etree._Element, name: str) -> str:
 
 
 def _outline(properties: etree._Element) -> int | None:
-    """Return the level of a heading from 1, 0 for one of text; None where nothing is said."""
+    """Return the level of a heading from 1, 0 for text; None if nothing is said."""
     value = _value(properties, "outlineLvl")
     if not value.isdecimal():
         return None
@@ -123,7 +125,9 @@ def _outline(properties: etree._Element) -> int | None:
 
 
 def with_headings(root: etree._Element) -> bool:
-    """Name styles that are headings, by their level or what they are based on, as mammoth knows them; whether there are some."""
+    """Rename heading styles, recognised by their level or base style, so that mammoth knows them; return whether there are
+    any.
+    """
     styles = {
         style.get(f"{_WORD}styleId", ""): style
         for style in root.iterfind(f"{_WORD}style")

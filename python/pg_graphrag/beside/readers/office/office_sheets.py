@@ -1,4 +1,4 @@
-"""What a workbook of Excel holds beside cells: notes, charts, text boxes and descriptions of pictures."""
+"""What a workbook of Excel holds besides cells: notes, charts, text boxes and descriptions of pictures."""
 
 import re
 import zipfile
@@ -78,7 +78,7 @@ def _notes(root: etree._Element) -> Iterator[str]:
 
 
 def _drawn(archive: zipfile.ZipFile, path: str, root: etree._Element) -> Iterator[str]:
-    """Yield what is drawn on a sheet, in its order."""
+    """Yield the drawings of a sheet, in order."""
     charts = {key: part for key, part in related_parts(archive, path).items() if _CHART.search(part)}
     for element in root.iter("{*}sp", "{*}pic", "{*}chart"):
         kind = etree.QName(element).localname
@@ -95,7 +95,9 @@ def _drawn(archive: zipfile.ZipFile, path: str, root: etree._Element) -> Iterato
 
 
 def _chart(space: etree._Element) -> str:
-    """Return what a chart shows: of cells of the workbook titles, series and categories; of others a table, as of Word."""
+    """Return the contents of a chart: titles, series and categories if it shows cells of the workbook; else a table, as in
+    Word.
+    """
     title, rows = chart_rows(space)
     if not rows:
         # Kinds of charts from 2016 on.

@@ -1,4 +1,4 @@
-"""What an Office file shows and is no text of it: videos, sounds, old formulas, pictures that the file does not hold."""
+"""Parts of an Office file that have no text: videos, sounds, old formulas, linked pictures."""
 
 import re
 import zipfile
@@ -19,7 +19,7 @@ _PICTURE = ("{http://schemas.openxmlformats.org/drawingml/2006/main}blip", "{urn
 
 
 def unread_of(archive: zipfile.ZipFile) -> Counter[str]:
-    """Return {what in words: number} of what is neither text nor a file: media, formulas of the old equation editor."""
+    """Return {description: count} of media and formulas of the old equation editor, which are neither text nor files."""
     names = archive.namelist()
     unread = Counter(
         {kind: sum(pattern.search(f"/{name}") is not None for name in names) for kind, pattern in _MEDIA.items()}
@@ -31,9 +31,9 @@ def unread_of(archive: zipfile.ZipFile) -> Counter[str]:
 
 
 def take_out_lost_pictures(root: etree._Element, archive: zipfile.ZipFile, name: str) -> int:
-    """Take out of a part of a document of Word the pictures that the file does not hold; return how many.
+    """Remove references to pictures that the file does not hold from a part of a Word document; return how many.
 
-    mammoth reads no text where there is one.
+    mammoth would read no text after one.
     """
     parts, names = related_parts(archive, name), set(archive.namelist())
     lost = 0

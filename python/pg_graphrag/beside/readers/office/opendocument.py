@@ -32,7 +32,7 @@ _HREF = "{http://www.w3.org/1999/xlink}href"
 _XML_ID = "{http://www.w3.org/XML/1998/namespace}id"
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _DESCRIPTIONS = ("{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}desc",)
-# What is no text of the document where it stands: deleted text, comments, lists of headings and entries, forms of fields.
+# Elements that are no text at their place: deleted text, comments, tables of contents, indexes, forms.
 _LEFT_OUT = frozenset(
     (
         *(f"{_TEXT}{name}" for name in ("tracked-changes", "table-of-content", "illustration-index", "table-index")),
@@ -134,7 +134,7 @@ def _is_encrypted(manifest: bytes) -> bool:
     try:
         return parse_xml(manifest).find(f".//{_MANIFEST}encryption-data") is not None
     except etree.XMLSyntaxError:
-        # Old programs leave its namespace out, and what it says is of no use to others.
+        # Old programs leave its namespace out, and its further contents do not matter here.
         return b"encryption-data" in manifest
 
 
@@ -220,7 +220,7 @@ def _properties(data: bytes | None) -> tuple[str | None, Facts]:
 
 
 def _styles(*roots: etree._Element | None) -> dict[str, str]:
-    """Return {style of a paragraph: what it is for}: "title", "code", or nothing."""
+    """Return {paragraph style: its purpose}: "title", "code", or nothing."""
     kinds: dict[str, str] = {}
     parents: dict[str, str] = {}
     for style in (style for root in roots if root is not None for style in root.iter(f"{_STYLE}style")):
@@ -239,7 +239,7 @@ class _Text:
 
     styles: dict[str, str]
     source: Source
-    # {reference: bytes} of pictures, where they are asked for; the slide; marks of those that no text is behind yet.
+    # {reference: bytes} of pictures, if they are wanted; the slide; marks of pictures that no text follows yet.
     images: dict[str, bytes] = field_of(default_factory=dict)
     page: int | None = None
     _pending: str = ""
@@ -263,7 +263,7 @@ class _Text:
         return " ".join(" ".join(self._inline(element)).split()) if len(element) else _one_line(element.text)
 
     def _blocks(self, parent: etree._Element) -> Iterator[tuple[str, str]]:
-        """Yield (kind, text) of blocks: code, of which neighbours are one, or other."""
+        """Yield (kind, text) of blocks: adjacent code paragraphs as one, others by themselves."""
         for element in parent:
             tag = element.tag
             if tag in _LEFT_OUT or not isinstance(tag, str):
@@ -293,7 +293,7 @@ class _Text:
         yield from self._attached(element)
 
     def _attached(self, element: etree._Element) -> Iterator[tuple[str, str]]:
-        """Yield what is anchored in a paragraph: text boxes, pictures, notes, comments."""
+        """Yield the objects anchored in a paragraph: text boxes, pictures, notes, comments."""
         for inner in element.iter(f"{_DRAW}frame", f"{_DRAW}custom-shape", f"{_TEXT}note-body", f"{_OFFICE}annotation"):
             if inner.tag == f"{_OFFICE}annotation":
                 yield "text", self.comment(inner)
@@ -349,7 +349,7 @@ class _Text:
         ]
 
     def _run(self, element: etree._Element) -> str:
-        """Return the text of a paragraph, without what is anchored in it."""
+        """Return the text of a paragraph, without anchored objects."""
         return "".join(self._inline(element))
 
     def _inline(self, element: etree._Element) -> Iterator[str]:
@@ -390,7 +390,7 @@ def _slide(page: etree._Element, text: _Text, number: int) -> str:
 
 
 def _rows(sheet: etree._Element, text: _Text, source: Source) -> Iterator[list[str]]:
-    """Yield the rows of a sheet as they are shown."""
+    """Yield the rows of a sheet as text."""
     size = 0
     for row in sheet.iter(_ROW):
         if _table_of(row) is not sheet:
@@ -416,7 +416,7 @@ def _rows(sheet: etree._Element, text: _Text, source: Source) -> Iterator[list[s
 
 
 def _beside_cells(sheet: etree._Element, text: _Text) -> Iterator[str]:
-    """Yield the notes at cells of a sheet, and what is drawn on it: charts, text boxes, descriptions of pictures."""
+    """Yield the notes at cells of a sheet, and its drawings: charts, text boxes, descriptions of pictures."""
     number = 1
     for row in sheet.iter(_ROW):
         if _table_of(row) is not sheet:

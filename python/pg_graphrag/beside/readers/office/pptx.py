@@ -96,7 +96,7 @@ def _blob(slide: Any, shape: Any) -> bytes | None:
 
 
 def _lines(lines: list[tuple[int, str]]) -> str:
-    """Return lines with their levels as a list; a single one as it is."""
+    """Return lines with levels as a list; a single line unchanged."""
     lines = [(level, line) for level, line in lines if line]
     return "\n".join(f"{'  ' * level}- {line}" if len(lines) > 1 else line for level, line in lines)
 

@@ -161,7 +161,7 @@ def _rows(sheet: Any, merged: _Merged) -> Iterator[list[str]]:
 
 
 def _cell(cell: Any) -> str:
-    """Return a cell as it is shown; dates and times as ISO 8601 has them."""
+    """Return a cell as text; dates and times in ISO 8601."""
     value = cell.value
     if isinstance(value, bool):
         return str(value).upper()

@@ -1,4 +1,4 @@
-"""PDF, by PDFium: the text that the file holds, or that is recognised, as Markdown, each page ended by a form feed."""
+"""PDF, by PDFium: the text that the file holds, or recognised text, as Markdown; a form feed ends each page."""
 
 import logging
 import re
@@ -32,7 +32,7 @@ MAX_PAGES = 20_000
 # A page that has more is no text: patterns, maps.
 MAX_CHARACTERS = 200_000
 _MAX_OUTLINE = 10_000
-# Of forms in XFA it tells whoever runs it how to build PDFium.
+# For XFA forms it would tell the user how to build PDFium.
 logging.getLogger("pypdfium2").setLevel(logging.ERROR)
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?\d\d)?")
 # Titles that programs make of file names.
@@ -66,7 +66,8 @@ _ACCENTS = dict(
 _DOTLESS = {"ı": "i", "ȷ": "j"}
 # Characters of a page that say how it is turned; half a turn.
 _LOOKED_AT, _UPSIDE_DOWN = 200, 2
-# Of an em: a gap in which a line may stand, behind a blank and without; one that parts cells where lines above and below have it.
+# In ems: a gap in which a drawn line may stand, after a blank and otherwise; and one that separates cells if the lines
+# above and below have it.
 _LEAST_GAP, _GAP_OF_CELLS, _NARROW_GAP = 0.1, 0.25, 0.6
 # What items of lists begin with; fonts of signs have letters for them.
 _MARK = re.compile(rf"(?:\(?[\da-zA-Z]{{1,3}}[.)]|[–—*{DOTS}a-zA-Z-]) ")
@@ -121,7 +122,7 @@ def read_pdf(source: Source) -> Iterator[Item]:
         for number, item in by_number.items():
             if item.is_sure:
                 pages[number - 1] = item.page
-        # Of those that fail or are not sure, a warning of their own.
+        # Pages that failed or are uncertain get their own warning.
         with_warning = {number for number, item in by_number.items() if item.is_named}
         pictures = [number for number in pictures if number not in with_warning]
         garbled = [number for number in garbled if not pages[number - 1]]
@@ -186,7 +187,7 @@ def _page(pdf: pdfium.PdfDocument, number: int, left_out: Counter[str]) -> tuple
                 upright, aside = _parted(_segments(text_page, turns, grids))
                 page_blocks, tables = page_of(upright, grids)
                 if len(tables) < len(grids):
-                    # Lines of what is no table part no words.
+                    # Drawn lines outside of tables do not separate words.
                     upright, aside = _parted(_segments(text_page, turns, tables))
                     page_blocks, _ = page_of(upright, tables)
                 is_cut = text_page.count_chars() > MAX_CHARACTERS
@@ -226,7 +227,7 @@ def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence
         nonlocal hyphenated, accent_box, follows
         text = _unspread("".join(characters).strip())
         if text:
-            # Of a line of code its number is in another font.
+            # The number of a code line is in another font.
             is_code, is_bold = _style(handle, second if _LINE_NUMBER.match(text) else first)
             is_code = is_code and (last == first or _style(handle, last)[0])
             turns = (_turn(handle, first) - turns_of_page) % 4
@@ -299,7 +300,7 @@ def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence
         else:
             x0, x1, y0, y1 = min(x0, a), max(x1, b), min(y0, c), max(y1, d)
         box = (a, b, c, d)
-        # Of a sign that stands for several letters, PDFium gives the last one first where a line is read from the right.
+        # For a glyph of several letters, PDFium gives the last letter first if a line is read from the right.
         together = together + 1 if leftward and characters and box == last_box and character.isalpha() else 0
         if characters and characters[-1] == " " and second <= first:
             second = index
@@ -323,7 +324,7 @@ def _segments(text_page: pdfium.PdfTextPage, turns_of_page: int, grids: Sequence
 
 
 def _accented(letter: str, accent: str) -> str:
-    """Return a letter with the accent that stands for itself before it."""
+    """Return a letter combined with the separate accent before it."""
     return normalize("NFC", _DOTLESS.get(letter, letter) + _ACCENTS[accent])
 
 
@@ -361,7 +362,7 @@ def _parted(segments: list[Segment]) -> tuple[list[Segment], Segment | None]:
 
 
 def _apart(text: str, segments: Sequence[Segment]) -> Segment:
-    """Return a text of a page that stands in no line of it, and is no heading and no running head."""
+    """Return text of a page that belongs to no line, heading or running head."""
     size, height = (
         (median(segment.size for segment in segments), median(segment.y0 for segment in segments))
         if segments
@@ -379,7 +380,7 @@ def _unspread(text: str) -> str:
 
 
 def _size(text_page: Any, index: int) -> float:
-    """Return the size of type of a character as it is drawn, in points."""
+    """Return the type size of a character as drawn, in points."""
     matrix = pdfium.raw.FS_MATRIX()
     size = float(pdfium.raw.FPDFText_GetFontSize(text_page, index))
     if pdfium.raw.FPDFText_GetMatrix(text_page, index, matrix):

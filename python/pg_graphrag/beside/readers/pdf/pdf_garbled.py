@@ -1,11 +1,11 @@
-"""Pages of a PDF whose fonts do not say which letters they draw, or say it wrong: what looks well is no text."""
+"""Finds PDF pages whose fonts map to wrong letters or none: they look right, but their text is unusable."""
 
 import re
 from collections.abc import Sequence
 
 from pg_graphrag.beside.readers.layout.page import Page
 
-# What stands for no letter that others know.
+# Code points that stand for no known letter.
 _UNREADABLE = re.compile("[\ufffd\ue000-\uf8ff\U000f0000-\U0010fffd]")
 _MOST_UNREADABLE, _LEAST_SIGNS = 0.3, 20
 # Words of Latin letters, and of how many of them so few are vowels in no language: .21 is the least of 200 letters
@@ -19,9 +19,9 @@ _FEW_VOWELS, _VOWELS_OF_WORDS = 0.27, 0.3
 
 
 def garbled_pages(pages: Sequence[Page]) -> list[int]:
-    """Return the numbers from 1 of pages whose text is none."""
+    """Return the numbers, from 1, of pages whose text is garbled."""
     texts = [" ".join(line.text for block in page for line in block.lines) for page in pages]
-    # Of many pages that have a few words each.
+    # For many pages with a few words each.
     is_all = _lacks_vowels(" ".join(texts))
     return [
         number

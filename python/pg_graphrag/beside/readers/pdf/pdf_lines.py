@@ -1,4 +1,4 @@
-"""The lines that are drawn on a page of a PDF, upright and across."""
+"""The vertical and horizontal lines that are drawn on a PDF page."""
 
 from collections.abc import Iterator
 from ctypes import c_float, c_int

@@ -1,4 +1,4 @@
-"""What stands on a page of a PDF beside its text: values of forms, and notes of readers."""
+"""Form values and readers' notes on a PDF page."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,9 +20,9 @@ _MEDIA = {
 
 
 def notes_of(page: pdfium.PdfPage, form: Any, left_out: Counter[str]) -> Iterator[str]:
-    """Yield "name: value" of each field of a form that is filled in, text that was put on the page, and notes.
+    """Yield "name: value" of each filled-in form field, text added to the page, and notes.
 
-    `form` is the environment of the file's form; None where it has none. Films and sounds are counted in `left_out`.
+    `form` is the environment of the file's form; None if it has none. Films and sounds are counted in `left_out`.
     """
     raw = pdfium.raw
     for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_NOTES)):
@@ -64,7 +64,7 @@ def _field(form: Any, annotation: Any) -> str:
 
 
 def _loose_field(annotation: Any) -> str:
-    """Return a field that belongs to no form by what it says of itself: texts and choices."""
+    """Return a field outside of any form: texts and choices."""
     kind, value, name, alternate = (
         _text(partial(pdfium.raw.FPDFAnnot_GetStringValue, annotation, key)) for key in (b"FT", b"V", b"T", b"TU")
     )
@@ -73,7 +73,7 @@ def _loose_field(annotation: Any) -> str:
 
 
 def _text(read: Callable[[Any, int], int]) -> str:
-    """Return what PDFium writes into a buffer of so many bytes, on one line."""
+    """Return the text that PDFium writes into a buffer of so many bytes, on one line."""
     size = min(read(None, 0), _MAX_BYTES)
     if size <= 2:
         return ""

@@ -1,4 +1,4 @@
-"""Pictures of a PDF: those that stand on its pages, and pages that are pictures."""
+"""Pictures of a PDF: those on its pages, and pages that are pictures."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Pixels of a page that is drawn, and of one that is shown: a page of A4 at 300 and 150 dots per inch has 8.7 and 2.2 million.
 _MAX_PAGE_PIXELS = 25_000_000
 _SHOWN_DPI, _READ_DPI = 150, 300
-# Of a scan: letters of a stamp upon it, and what of the page its picture covers.
+# For a scan: maximum letters of a stamp upon it, and the share of the page that its picture covers.
 _LETTERS_OF_A_STAMP, _COVERED = 100, 0.7
 _POINTS_PER_INCH = 72
 _UTF16_BYTES = 2
@@ -75,7 +75,7 @@ def stamped_scans(pdf: pdfium.PdfDocument, pages: Sequence[Page]) -> Iterator[in
 
 
 def _is_scan(page: pdfium.PdfPage) -> bool:
-    """Whether a picture covers a page, and what is to be seen above it are but a few letters: its text was recognised before."""
+    """Whether a picture covers a page with only a few visible letters above it: its text was recognised earlier."""
     raw = pdfium.raw
     is_covered, letters = False, 0
     text_page = page.get_textpage()

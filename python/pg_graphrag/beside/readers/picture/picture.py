@@ -1,4 +1,4 @@
-"""Files that are pictures: what is written in them, each frame of a TIFF file a page."""
+"""Picture files: their recognised text, with each frame of a TIFF file as a page."""
 
 from collections.abc import Iterator
 
@@ -19,9 +19,9 @@ from pg_graphrag.beside.readers.source import Facts, Item, Source
 
 
 def read_picture(source: Source) -> Iterator[Item]:
-    """Read a picture as one document; a file of several pages has a page for each.
+    """Read a picture as one document; each page of a file becomes a page.
 
-    Raises ReadError for what is no picture, or is too large.
+    Raises ReadError if it is no picture, or too large.
     """
     if not source.options.reads_pictures:
         raise source.error(

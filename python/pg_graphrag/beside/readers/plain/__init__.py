@@ -1,1 +1,1 @@
-"""Text without marks, rows, JSON Lines and notebooks."""
+"""Plain text, rows, JSON Lines and notebooks."""

@@ -1,4 +1,4 @@
-"""Jupyter notebooks: cells of text as they are, cells of code between fences, with the text of their outputs."""
+"""Jupyter notebooks: text cells as they are, code cells in fences, with the text of their outputs."""
 
 import json
 import re
@@ -76,7 +76,7 @@ def _cell(cell: dict[str, Any], language: str) -> Iterator[str]:
 
 
 def _output(output: dict[str, Any]) -> str:
-    """Return the text of an output; of a picture what stands for it."""
+    """Return the text of an output; for a picture its mark."""
     if output.get("output_type") in ("error", "pyerr"):
         return f"{output.get('ename', '')}: {output.get('evalue', '')}"
     data = output.get("data", output)

@@ -1,4 +1,4 @@
-"""Rows with heads (CSV, sheets) as text, or each as a document."""
+"""Rows under column heads (CSV, sheets), as one text or as a document each."""
 
 import csv
 import io

@@ -1,1 +1,1 @@
-"""Pages of the web, and books that are made of such."""
+"""Web pages, and books that are made of them."""

@@ -16,7 +16,7 @@ from pg_graphrag.beside.readers.pictures import without_marks
 from pg_graphrag.beside.readers.read_errors import ReadWarning
 from pg_graphrag.beside.readers.source import Facts, Source, as_time
 from pg_graphrag.beside.readers.web.furniture import without_gutenberg
-from pg_graphrag.beside.readers.web.html import is_navigation, main_part, main_text, marks_of, parse
+from pg_graphrag.beside.readers.web.html import is_navigation, main_part, main_text, marks_of, parse_html
 from pg_graphrag.beside.readers.web.unread import unread_of
 from pg_graphrag.ground.document import Document
 
@@ -47,9 +47,9 @@ def read_epub(source: Source) -> Iterator[Document | ReadWarning]:
                 continue
             marks = marks_of(source, partial(_picture, archive, posixpath.dirname(path)))
             try:
-                page = parse(decode_part(data, source, declared_by_xml(data) or "utf-8"))
+                page = parse_html(decode_part(data, source, declared_by_xml(data) or "utf-8"))
                 source.left_out.update(unread_of(main_part(page)))
-                # Of many books the contents stand in the file of the first chapter.
+                # In many books the contents are in the file of the first chapter.
                 chapter = (
                     ""
                     if may_navigate and is_navigation(page)
@@ -125,7 +125,7 @@ def _chapters(package: etree._Element) -> dict[str, bool]:
     }
     chapters: dict[str, bool] = {}
     order = [items[name] for reference in package.iter(f"{_OPF}itemref") if (name := reference.get("idref")) in items]
-    # A book whose order names no file of it has that of its list of files.
+    # If a book's order names none of its files, the order of its file list is used.
     for item in order or items.values():
         if name := item.get("href", "").partition("#")[0]:
             chapters[name] = name in named or "nav" in item.get("properties", "").split()

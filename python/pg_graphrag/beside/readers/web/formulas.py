@@ -2,7 +2,7 @@
 
 from lxml import etree
 
-# Scripts, by what an element has after what they stand at.
+# Scripts, by the element's children after the base.
 _SCRIPTS = {
     **dict.fromkeys(("sSub", "msub", "munder", "limLow"), "_"),
     **dict.fromkeys(("sSup", "msup", "mover", "limUpp"), "^"),
@@ -16,7 +16,7 @@ _DEEPEST = 100
 
 
 def formula_text(formula: etree._Element) -> str:
-    """Return a formula as a line of text; TeX that it comes with as it is."""
+    """Return a formula as a line of text; its TeX, if it comes with any, unchanged."""
     for annotation in formula.iter("{*}annotation"):
         if annotation.get("encoding") in ("application/x-tex", "TeX", "LaTeX") and annotation.text:
             return " ".join(annotation.text.split())

@@ -1,4 +1,4 @@
-"""What stands around a text and is not of it: licences, taken out where they are clearly that."""
+"""Removes the licence that Project Gutenberg puts around a book."""
 
 import re
 

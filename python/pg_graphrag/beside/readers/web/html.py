@@ -1,4 +1,6 @@
-"""HTML: title and main text as Markdown: headings, paragraphs, lists, tables and code; navigation and scripts left out."""
+"""HTML: title and main text as Markdown (headings, paragraphs, lists, tables and code), without navigation and
+scripts.
+"""
 
 import re
 from base64 import b64decode
@@ -21,7 +23,7 @@ from pg_graphrag.beside.readers.web.navigation import is_beside_text, leads_on, 
 from pg_graphrag.beside.readers.web.unread import is_formula, unread_of
 from pg_graphrag.ground.document import Document
 
-# The name ends before what can be none of it: a head that is cut has no half of one.
+# The name ends before the first character that cannot belong to it: a cut head must not give half a name.
 _DECLARED = re.compile(
     rb"""<(?:meta[^>]*?charset|\?xml[^>]*?encoding)\s*=\s*["']?\s*([\w.:-]+)(?=[^\w.:-])""", re.IGNORECASE
 )
@@ -38,7 +40,7 @@ _DROPPED = (
     | frozenset(("rp", "rt", "rtc"))
 )  # fmt: skip
 _SHADOW_ROOT = frozenset(("shadowrootmode", "shadowroot"))
-# These belong to the site, unless they are in the page's article.
+# These elements belong to the site, unless they are in the page's article.
 _SITE = frozenset(("header", "footer", "aside"))
 _SITE_ROLES = frozenset(("navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"))
 _OF_TEXT = frozenset(("doc-endnotes", "doc-footnote", "doc-abstract", "note"))
@@ -82,7 +84,7 @@ _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _LAYOUT = (".//table", ".//pre", ".//h1", ".//h2", ".//h3", ".//h4", ".//form", ".//td/*[4][self::p]")
 
 
-# What stands for a picture in the text, by its element: see `pictures.Gallery.add`.
+# Returns the mark of a picture in the text, by its element: see `pictures.Gallery.add`.
 Marks: TypeAlias = Callable[[HtmlElement], str]
 
 
@@ -96,7 +98,7 @@ def read_html(source: Source, resolve: Callable[[str], bytes | None] = lambda _:
     data = source.read()
     declared = _DECLARED.search(data, 0, _HEAD)
     try:
-        page = parse(decode(data, source, declared[1].decode() if declared else None))
+        page = parse_html(decode(data, source, declared[1].decode() if declared else None))
     except ValueError as error:
         raise source.error(str(error)) from None
     source.left_out.update(unread_of(main_part(page)))
@@ -108,7 +110,7 @@ def read_html(source: Source, resolve: Callable[[str], bytes | None] = lambda _:
     yield source.document(content, "text/html", title_of(page) or title, stated)
 
 
-def parse(html: str) -> HtmlElement | None:
+def parse_html(html: str) -> HtmlElement | None:
     """Return a page as a tree; None when it is empty.
 
     Raises ValueError when the page is nested so deeply that the parser would lose a part of it.
@@ -162,9 +164,9 @@ def data_of(url: str) -> bytes | None:
 
 
 def main_text(page: HtmlElement | None, marks: Marks | None = None) -> str:
-    """Return the main text of a page as Markdown; of a page that scripts alone fill, what it says without them.
+    """Return the main text of a page as Markdown; if scripts alone fill the page, its text for browsers without scripts.
 
-    `marks`: gives what stands for a picture; it is put behind the block that the picture stands in or behind.
+    `marks`: returns the mark of a picture, which is put behind the block that the picture stands in or follows.
     """
     if page is None:
         return ""
@@ -200,8 +202,8 @@ def is_navigation(page: HtmlElement | None) -> bool:
 
 
 def extract(html: str) -> tuple[str | None, str]:
-    """Return title and main text of a page; ValueError as of `parse`."""
-    page = parse(html)
+    """Return title and main text of a page; ValueError as of `parse_html`."""
+    page = parse_html(html)
     return title_of(page), main_text(page)
 
 
@@ -271,7 +273,7 @@ def _sizes(root: HtmlElement) -> dict[HtmlElement, _Size]:
 def _is_of_links(element: HtmlElement, size: _Size) -> bool:
     """Whether an element is called navigation and is mostly links, or is a bar of links alone."""
     if element.tag == "a" or element.tag in _HEADINGS:
-        # Their names are of how they look: mdBook's headings are links called "header".
+        # Class names here concern the looks: mdBook's headings are links called "header".
         return element.tag == "a" and is_beside_text(element)
     if leads_on(element, size.links, size.letters, size.linked):
         return True
@@ -310,7 +312,7 @@ def _is_navigation(element: HtmlElement, in_article: bool) -> bool:
         return False
     role = element.get("role", "")
     return role in _SITE_ROLES or (
-        # Notes are of the text, as is what stands beside its title without a link to the site.
+        # Notes belong to the text, as does everything beside its title without a link to the site.
         element.tag in _SITE
         and role not in _OF_TEXT
         and not (element.tag == "header" and element.find(".//h1") is not None and element.find(".//a") is None)
@@ -394,7 +396,7 @@ class _Text:
         elif tag == "li":
             self._item()
         elif tag == "input" and element.get("type") == "checkbox" and "disabled" in element.attrib:
-            # Of a list of tasks; others are of forms, or open menus.
+            # Check boxes of task lists; others belong to forms, or open menus.
             self._add(f"{CHECKED if 'checked' in element.attrib else UNCHECKED} ")
         if element.text:
             self._add(element.text)

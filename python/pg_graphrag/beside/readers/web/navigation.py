@@ -1,4 +1,4 @@
-"""What leads elsewhere from a page of HTML, and is no text of it: links to the page before and after, to edit or download it."""
+"""Removes links of an HTML page that only lead elsewhere: to the previous or next page, to edit or to download it."""
 
 import re
 from copy import deepcopy
@@ -34,9 +34,9 @@ _TURN, _MOVE = (
 _TURN_TO = re.compile(rf"\s*(?:{_SIDEWAYS}){_OF_WHAT}\s*[:–—]", re.IGNORECASE)
 # Arrows before a title, and behind one: links to anywhere have them, too. «A title» within both is quoted.
 _ARROW_BACK, _ARROW_ON = re.compile(r"[←⇐◀◄]|<+\Z|[«‹](?!.*[»›])"), re.compile(r".*[→⇒▶►]|>+|[^«‹]*[»›]")
-# What stands before such a link: "Next: Installing".
+# Labels before such a link: "Next: Installing".
 _LABEL = re.compile(rf"\W*(?:{_SIDEWAYS}|{_ABOVE})\s*:\s*", re.IGNORECASE)
-# What one may do with the page.
+# Actions on the page.
 _BESIDE = re.compile(
     r"skip to .{1,40}|(?:edit|improve) (?:this|the) (?:page|section|article)|edit (?:page|on \w+|source)"
     r"|(?:view|show|page) (?:page )?source|view (?:this )?(?:page|source|history)(?: on \w+)?|suggest (?:an )?(?:edits?|changes)"
@@ -73,7 +73,7 @@ _BESIDE_LINKS = 40
 
 
 def is_beside_text(link: HtmlElement) -> bool:
-    """Whether a link leads to its own place, to source code, past the navigation, or to what one may do with the page."""
+    """Whether a link leads to its own place, to source code, past the navigation, or to actions on the page."""
     text = _text(link)
     if text in _ANCHORS and link.get("href", "#").startswith("#"):
         return True
@@ -123,7 +123,7 @@ def take_out_loose(main: HtmlElement) -> None:
 
 
 def _has_labels_alone(block: HtmlElement) -> bool:
-    """Whether all words beside the links of a block say where these lead: Next:. The links are taken out of it."""
+    """Whether all words beside the links of a block are labels of links, such as "Next:". The links are removed from it."""
     for link in list(block.iter("a")):
         for child in list(link):
             link.remove(child)

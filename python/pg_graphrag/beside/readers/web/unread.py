@@ -1,4 +1,4 @@
-"""What a page of HTML shows and is no text of it: videos, frames, drawings, formulas that are pictures."""
+"""Parts of an HTML page that have no text: videos, frames, drawings, formulas that are pictures."""
 
 import re
 from collections import Counter
@@ -6,7 +6,7 @@ from collections import Counter
 from lxml import etree
 from lxml.html import HtmlElement
 
-# What is shown and is no text, by its element.
+# Elements that show something other than text.
 _UNREAD = {
     "audio": "sound",
     "embed": "embedded file",
@@ -27,7 +27,7 @@ _FORMULA_TEXT = re.compile(r"\s*(?:\$|\\[(\[a-zA-Z]|\{\\displaystyle)")
 
 
 def unread_of(main: HtmlElement | None) -> Counter[str]:
-    """Return {what in words: number} of what the main part of a page shows that is no text of it."""
+    """Return {description: number} of parts without text in the main part of a page."""
     unread: Counter[str] = Counter()
     if main is None:
         return unread
@@ -45,7 +45,7 @@ def unread_of(main: HtmlElement | None) -> Counter[str]:
         elif element.tag in _UNREAD and (
             element.get("src") or element.get("data") or element.find("source") is not None
         ):
-            # What stands within is shown in its place, where it cannot be.
+            # The children are a fallback for browsers that cannot show the element.
             walk.skip_subtree()
             unread[_UNREAD[element.tag]] += not {element.get("width"), element.get("height")} & _UNSEEN
     return unread

@@ -1,1 +1,1 @@
-"""What `serve` speaks: the HTTP API of the pages and of programs, OpenAI's and Ollama's, and MCP."""
+"""The protocols of `serve`: the HTTP API for pages and programs, OpenAI's and Ollama's APIs, and MCP."""

@@ -1,4 +1,4 @@
-"""What the fronts for chat programs (OpenAI's API, Ollama's) share: models, conversations, and answers as they come."""
+"""What the APIs for chat programs (OpenAI's, Ollama's) share: models, conversations, and streamed answers."""
 
 import json
 import re
@@ -26,11 +26,11 @@ BYPASS, SOURCES, LATEST = "bypass", "sources", "latest"
 MAX_HISTORY, MAX_MESSAGES = 32_768, 10_000
 # Characters of a passage by which the pages find it.
 _PLACE = 120
-# No tokenizer makes a token of so many letters on average; and bytes of one, where nothing was counted.
+# No tokenizer makes tokens of so many letters on average; and bytes of a token, if nothing was counted.
 _BYTES_AT_MOST, _BYTES_PER_TOKEN = 8, 4
 
-# By these prompts chat programs ask for themselves, for titles and the like: Open WebUI; LibreChat, NextChat, Chatbox and the
-# like by what follows "this conversation"; others by what their system message makes of the model.
+# Prompts by which chat programs ask for titles and the like: Open WebUI; LibreChat, NextChat, Chatbox and similar ones
+# by the words after "this conversation"; others by the task in their system message.
 _TASK = re.compile(
     r"\A\s*(?:#+ *Task:(?:.*<chat_history>|\s*Summarize the conversation history\b)"
     r"|Your task is to reflect the speaker's likely facial expression\b"
@@ -54,7 +54,7 @@ _TITLING = re.compile(
     r"|(?:会话|對話|对话|聊天)[^。\n]{0,10}(?:总结|總結|生成)[^。\n]{0,30}(?:标题|標題)",
     re.IGNORECASE,
 )
-# Sources below an answer, which are no part of it when it comes back.
+# Sources below an answer, which are removed when it comes back in a history.
 _SOURCES_BELOW = re.compile(r"\n\n---\n(?:\[\d+\] [^\n]*(?:\n|\Z))+\Z")
 
 
@@ -72,7 +72,7 @@ class Chat:
 
     `model`: ``CORPUS``, then ``:MODE`` or ``:bypass``, then ``:sources``; each but the corpus may be missing.
     `stop`: the text ends before the first of them.
-    `max_tokens`: of the answer, at most.
+    `max_tokens`: the limit of the answer.
     `schema`: the answer is JSON of this schema; {} is any object.
     `with_sources`: whether sources stand below the answer in any case.
     """
@@ -87,7 +87,9 @@ class Chat:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of an answer: its text, why it ended (stop, length), what it cites, its (tokens in, out), or that it is none."""
+    """The end of an answer: its text, why it ended (stop, length), its citations, its (tokens in, out), or whether it is a
+    refusal.
+    """
 
     text: str
     reason: str
@@ -107,7 +109,7 @@ async def models(service: Service, caller: Caller) -> list[str]:
 
 
 async def check_model(service: Service, caller: Caller, name: str) -> None:
-    """Refuse a model that there is not: 404."""
+    """Refuse an unknown model: 404."""
     corpus, mode, _ = _parts(name)
     try:
         await service.read(caller, corpus, lambda rag, connection: None)
@@ -197,7 +199,7 @@ def _outcome(
 
 
 class _Cut:
-    """Ends a text before a word of `stop`, or where it has more than so many tokens can be; `reason` says which."""
+    """Ends a text before a word of `stop`, or when it may have reached the limit of tokens; `reason` says which."""
 
     def __init__(self, stop: Sequence[str], max_tokens: int | None) -> None:
         self._stop = [word for word in stop if word]
@@ -225,7 +227,7 @@ class _Cut:
         return self._within(passed)
 
     def finish(self) -> str:
-        """Return what is left."""
+        """Return the text that is held back."""
         text, self._pending = self._pending, ""
         return "" if self.reason is not None else self._within(text)
 
@@ -334,7 +336,7 @@ def _is_task(last: Message, instructions: Sequence[str]) -> bool:
 
 
 def _latest(messages: Sequence[Message]) -> list[dict[str, str]]:
-    """Return the latest turns that are not too long together; what was cut begins with the user's."""
+    """Return the latest turns within the limit of length; after a cut they begin with the user's."""
     turns: list[dict[str, str]] = []
     left = MAX_HISTORY
     for message in reversed(messages):

@@ -1,10 +1,10 @@
-"""What the tools of MCP return: their output schemas."""
+"""Output schemas of the MCP tools."""
 
 from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
 
-# Before Python 3.12 pydantic does not take that of typing.
+# Before Python 3.12 pydantic does not accept the one of typing.
 from typing_extensions import TypedDict
 
 Picture = Annotated[

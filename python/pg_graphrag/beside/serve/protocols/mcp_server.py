@@ -1,6 +1,6 @@
 """MCP, by the official SDK: tools, resources and prompts over the same calls as the HTTP API.
 
-Outputs are small: rows have numbers to go on from, long texts end with the offset where they go on.
+Outputs are small: lists say at which offset the next page begins, and long texts at which offset they go on.
 """
 
 import json
@@ -71,8 +71,8 @@ Who = Callable[[Context[Any, Any]], Caller]
 def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
     """Return the server.
 
-    `who`: who calls, by the context of a request.
-    `rights`: which of insert, curate and cypher there are tools for.
+    `who`: returns the caller, by the context of a request.
+    `rights`: which of insert, curate and cypher have tools.
     """
     server: MCPServer[Any] = MCPServer(
         "pg_graphrag", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING"
@@ -179,7 +179,7 @@ def build(service: Service, who: Who, rights: frozenset[str]) -> MCPServer[Any]:
         def work(rag: GraphRAG, connection: Connection) -> mcp_results.Answered:
             answer = rag.ask(question, mode=mode, response_type=response_type, filter=filter)
             texts = answers.texts_of(answer.context)
-            # Of rows of a statement there is no document, of a row of a table no place in one.
+            # Rows of a statement have no document, and rows of a table no place in one.
             sought = [(citation.document_id, texts.get(citation.chunk_id, "")) for citation in answer.citations]
             places = reading.places(connection, rag.corpus, sought)
             types = reading.picture_types(connection, [citation.picture for citation in answer.citations])
@@ -491,7 +491,9 @@ def _add_prompts(server: MCPServer[Any]) -> None:
 def _places_of(
     hits: Sequence[SearchResult],
 ) -> Callable[[GraphRAG, Connection], tuple[list[int | None], dict[int | None, str]]]:
-    """Return what reads where rows of the client's corpus begin in their documents, and of which type their pictures are."""
+    """Return a function that finds where rows of the client's corpus begin in their documents, and the types of their
+    pictures.
+    """
     passages = [(hit.document_id, hit.content) for hit in hits]
     pictures = [hit.explain.get("picture") for hit in hits]
     return lambda rag, connection: (

@@ -1,4 +1,4 @@
-"""Ollama's front, for programs that know only it: ``/api/tags``, ``/api/chat``, ``/api/generate`` and what they ask besides."""
+"""Ollama's API, for programs that know only it: ``/api/tags``, ``/api/chat``, ``/api/generate`` and related calls."""
 
 import hashlib
 import time
@@ -44,7 +44,7 @@ class _Asked(BaseModel):
     options: OllamaOptions | None = None
 
     def chat(self, messages: list[chat.Message]) -> chat.Chat:
-        """The request, as both fronts have it. There are no annotations here, so sources stand in the text."""
+        """The request, in the form that both protocols share. There are no annotations here, so sources stand in the text."""
         options = self.options or OllamaOptions()
         stop, limit = options.stop, options.num_predict
         return chat.Chat(

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible front: ``/v1/models`` and ``/v1/chat/completions``. A model is a corpus, or a corpus in a mode."""
+"""An OpenAI-compatible API: ``/v1/models`` and ``/v1/chat/completions``. A model is a corpus, or a corpus in a mode."""
 
 import json
 import time
@@ -87,7 +87,7 @@ class Completion(BaseModel):
 
     @property
     def as_chat(self) -> chat.Chat:
-        """The request, as both fronts have it."""
+        """The request, in the form that both protocols share."""
         return chat.Chat(
             self.model,
             [chat.Message(message.role, message.text) for message in self.messages],

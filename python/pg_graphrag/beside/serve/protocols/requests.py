@@ -1,4 +1,4 @@
-"""What the HTTP API is asked, with the bounds of each field."""
+"""Requests of the HTTP API, with the bounds of each field."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal

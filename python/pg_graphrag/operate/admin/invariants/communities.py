@@ -1,4 +1,6 @@
-"""Communities are a forest of levels over the entities of the corpus, each with its report. What they say, models say."""
+"""Communities form a forest of levels over the corpus' entities, each with its report. Contents of reports are not
+checked.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Descriptions are the sentence of the best mention, the joined fragments, their summary, or a text that people wrote."""
+"""A description is the best mention's sentence, the joined fragments, their summary, or a text that people wrote."""
 
 from collections.abc import Iterator
 from itertools import islice

@@ -8,7 +8,7 @@ from pg_graphrag.server.corpus.corpora import Corpus
 
 _ENTITY = "pg_catalog.format('entity %s (%s)', e.id, e.key)"
 _RELATIONSHIP = "pg_catalog.format('relationship %s', r.id)"
-# Of several edits the last one counts, for each value by itself.
+# The last of several edits counts, for each value by itself.
 EDITS = """
   FROM (SELECT c.entity_key, c.other_entity_key,
                pg_catalog.jsonb_object_agg(v.key, v.value ORDER BY c.curation_id, c.ordinal) AS value

@@ -67,7 +67,10 @@ def check(db: Database, corpus: Corpus) -> Iterator[tuple[str, Iterator[tuple[st
             if space is active:
                 yield "everything that is searched has a vector", _without_vector(db, corpus, space, kind)
             yield "every vector is of something", _orphans(db, space, kind)
-            yield "every vector has the length 1", violations(db, _lengths(db, space, kind), [], [])
+            yield (
+                "every vector has the length 1",
+                violations(db, _LENGTHS.format(vector=_vector(db), **_names(kind, space)), [], []),
+            )
         yield (
             "a vector of a report is of one",
             violations(
@@ -108,10 +111,6 @@ def _without_vector(db: Database, corpus: Corpus, space: Space, kind: str) -> It
     # While an endpoint for vectors fails, a text is searchable without, and its job still to be done.
     for number in unembedded(db, corpus, space, kind, only_indexed=kind == "window"):
         yield f"{kind.replace('_', ' ')} {number}", "has no vector"
-
-
-def _lengths(db: Database, space: Space, kind: str) -> str:
-    return _LENGTHS.format(vector=_vector(db), **_names(kind, space))
 
 
 def _vector(db: Database) -> str:

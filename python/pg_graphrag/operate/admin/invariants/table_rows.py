@@ -18,7 +18,8 @@ _FETCH = 5
 _DOCUMENT = "pg_catalog.format('document %s (%s)', d.id, d.source_key)"
 _CHUNK = "pg_catalog.format('chunk %s of document %s', c.id, c.document_id)"
 
-# What is queued is left out by EXCEPT where it may be much: to statistics of an empty queue NOT EXISTS is a scan for each row.
+# EXCEPT leaves out queued items if there may be many: with statistics of an empty queue, NOT EXISTS would be a scan for
+# each row.
 _STATEMENTS = {
     "a document's hash is that of its title, content and pictures": f"""
         SELECT {_DOCUMENT} AS object, pg_catalog.format('content_hash is %s', d.content_hash) AS detail
@@ -242,7 +243,7 @@ _STATEMENTS = {
             ON k.kind = t.kind
          WHERE coalesce(k.count, 0) <> coalesce(t.count, 0)""",
 }
-# Of a document without jobs the chunks are as its corpus' options have them.
+# The chunks of a document without jobs follow its corpus' options.
 _CUT = """
 SELECT d.content, i.document_id IS NOT NULL AS is_imported, c.*
   FROM (SELECT d.id FROM graphrag.documents d WHERE d.corpus_id = $1 AND d.indexed_hash = d.content_hash

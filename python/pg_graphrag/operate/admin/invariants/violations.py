@@ -1,4 +1,4 @@
-"""Statements that read a corpus whole, and violations as their rows."""
+"""Statements that read a whole corpus, and their rows as violations."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ def violations(db: Database, sql: str, types: Sequence[str], values: Sequence[An
 
 
 def read_whole(db: Database, sql: str, types: Sequence[str], values: Sequence[Any], fetch: int) -> Iterator[Row]:
-    """Yield the rows of a statement, joined by hashes or sorts: whatever statistics say of the size of what it reads."""
+    """Yield the rows of a statement, joined by hashes or sorts, whatever the statistics say of the size of its tables."""
     (setting,) = db.query("SELECT pg_catalog.current_setting('enable_nestloop') AS value")
     db.query(_LOOPS, ["text"], ["off"])
     # It is planned here.

@@ -59,10 +59,10 @@ def test_a_value_that_cannot_be_is_refused_with_a_hint(given: dict[str, Any]) ->
 
 def test_the_hint_of_a_mistyped_option_begins_with_the_one_that_was_meant() -> None:
     with pytest.raises(GraphRAGError) as error:
-        parse({"chunk_size": 100})
+        parse_options({"chunk_size": 100})
     assert str(error.value.hint).startswith("Did you mean chunk_token_size? Known: answer_timeout, ")
     with pytest.raises(GraphRAGError) as error:
-        parse({"x" * 1000: 100})
+        parse_options({"x" * 1000: 100})
     assert str(error.value.hint).startswith("Known: answer_timeout, ")
     with pytest.raises(GraphRAGError) as error:
         search_options('{"min_relevence": 0}', "hybrid")

@@ -43,18 +43,12 @@ PEERS = {
     "LightRAG on files": ("LightRAG 1.5.7 on files", "mix"),
     "pg-raggraph on PostgreSQL": ("pg-raggraph", "naive"),
     "post-graph-rag on PostgreSQL": ("post-graph-rag", "mix"),
+    "cognee on files": ("cognee", "hybrid"),
     "MiniRAG on files": ("MiniRAG", "mini"),
     "HippoRAG 2 on files": ("HippoRAG", "graph"),
     "graphrag on files": ("graphrag", "local"),
 }
 UNSEEN, BESIDE = "Questions that nothing was chosen by", "Beside other systems, on 300 passages"
-# Of a later run.
-BESIDE_LATER = "Beside cognee and post-graph-rag, on 100 passages"
-LATER = {
-    "pg_graphrag": ("pg_graphrag", "hybrid"),
-    "post-graph-rag on PostgreSQL": ("post-graph-rag", "mix"),
-    "cognee on files": ("cognee", "hybrid"),
-}
 # `hybrid`, and the others that are compared with it on sets that weights were chosen by.
 CHOSEN_MODES = ("hybrid", "ppr", "mix", "path", "naive", "bm25")
 # {its rows in RESULTS: (what it is called here, its bar at R@5)}
@@ -92,7 +86,6 @@ def finding(results: Page) -> Question:
         [
             Panel("Evidence among the first five passages, no language model", alone),
             Panel("The same with a recorded model's graph, all systems with equal vectors", beside(results, "R@5")),
-            Panel("The same, a later run on 100 passages", beside(results, "R@5", BESIDE_LATER)),
         ],
         bar_table(bars),
         [
@@ -105,23 +98,23 @@ def finding(results: Page) -> Question:
             "Lost: of concepts, which are what NLP takes for entities, more are junk than the bars allow "
             f"({results.link('Junk among concepts', 'figures')}).",
         ],
-        [(results, UNSEEN), (results, BESIDE), (results, BESIDE_LATER), (results, chosen)],
+        [(results, UNSEEN), (results, BESIDE), (results, chosen)],
     )
 
 
-def beside(results: Page, column: str, heading: str = BESIDE) -> list[Bar]:
+def beside(results: Page, column: str) -> list[Bar]:
     """Return a column of the tables beside peers: indexing by system, questions by system and mode; of those that have a row."""
     length = 1 if column in ("indexing", "kB") else 2
     bars = []
-    for label, row in (PEERS if heading == BESIDE else LATER).items():
+    for label, row in PEERS.items():
         with contextlib.suppress(LookupError):
-            bars.append(Bar(label, results.cell(heading, row[:length], column), label == "pg_graphrag"))
+            bars.append(Bar(label, results.cell(BESIDE, row[:length], column), label == "pg_graphrag"))
     return bars
 
 
 @dataclass
 class Rival:
-    """The peer on PostgreSQL that comes closest to our cost, in the run where it does."""
+    """The peer on PostgreSQL that comes closest to our cost."""
 
     cost: str
     least: float
@@ -141,14 +134,10 @@ def rivals(results: Page) -> Iterator[Rival]:
         ("processor time of a document", "indexing", 12),
         ("p50 of a question", "ms by the clock", 5),
     ):
-        peers = []
-        for heading in (BESIDE, BESIDE_LATER):
-            ours, *others = beside(results, column, heading)
-            peers += [
-                Rival(what, least, ours.figure, peer.label, peer.figure)
-                for peer in others
-                if "PostgreSQL" in peer.label
-            ]
+        ours, *others = beside(results, column)
+        peers = [
+            Rival(what, least, ours.figure, peer.label, peer.figure) for peer in others if "PostgreSQL" in peer.label
+        ]
         yield min(peers, key=lambda peer: float(peer.times))
 
 
@@ -179,11 +168,6 @@ def cost(results: Page) -> Question:
         [
             Panel("Indexing a document: processor, ms (logarithmic)", indexing, is_logarithmic=True),
             Panel(
-                "The same, a later run on 100 passages (logarithmic)",
-                beside(results, "indexing", BESIDE_LATER),
-                is_logarithmic=True,
-            ),
-            Panel(
                 "A question: p50 by the clock, ms (logarithmic)",
                 beside(results, "ms by the clock"),
                 is_logarithmic=True,
@@ -198,7 +182,7 @@ def cost(results: Page) -> Question:
             f"Lost: indexing costs about as little, or less, with {' and '.join(cheap) or 'nobody'} (kept in memory).",
             f"Lost: a document takes {disk[own]} kB of disk here, and less elsewhere: {', '.join(small) or 'nowhere'}.",
         ],
-        [(results, BESIDE), (results, BESIDE_LATER), (results, graphrag)],
+        [(results, BESIDE), (results, graphrag)],
     )
 
 

@@ -24,11 +24,12 @@ PAGES = README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs bench
 test:
 	./test
 
+# By one build at a time: all checkouts share it. macOS has no flock.
 $(VENV)/complete:
-	$(PYTHON) -m venv --clear $(VENV)
-	$(PYTHON) -c 'import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(*extras["docs"], *extras["dist"], sep="\n")' | \
-	    $(VENV)/bin/python -m pip install -qq --disable-pip-version-check --progress-bar off -r /dev/stdin
-	touch $@
+	mkdir -p $(dir $(VENV))
+	exec 9> $(VENV).lock; ! command -v flock > /dev/null || flock 9; [ -e $@ ] || { $(PYTHON) -m venv --clear $(VENV) && \
+	    $(PYTHON) -c 'import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(*extras["docs"], *extras["dist"], sep="\n")' | \
+	    $(VENV)/bin/python -m pip install -qq --disable-pip-version-check --progress-bar off -r /dev/stdin && touch $@; }
 
 $(VENV)/bin/python: $(VENV)/complete
 

@@ -60,7 +60,7 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_variable
 DECLARE
-    deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) coalesce(timeout, '0'::pg_catalog.interval);
+    deadline CONSTANT pg_catalog.timestamptz := pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) coalesce(timeout, '0'::pg_catalog.interval);
     pause double precision := 0.05;
 BEGIN
     IF (timeout OPERATOR(pg_catalog.>=) '0'::pg_catalog.interval) IS NOT TRUE THEN

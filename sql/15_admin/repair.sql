@@ -196,7 +196,7 @@ DECLARE
     queued    bigint;
     graphs    int := 0;
     rebuilt   int;
-    damaged   text[];
+    damaged   pg_catalog.text[];
     corpus    record;
 BEGIN
     queued := graphrag._repair_documents();

@@ -31,7 +31,15 @@ MAX_ARGUMENT = 8_388_608
 # Rows of one write or fetch, so that neither memory nor the wait for a query cancel grows with a document.
 _SLICE = 5000
 # The owner of the extension, or of the plain schema: an oid, for pg_has_role().
-OWNER = "(SELECT c.relowner FROM pg_catalog.pg_class c WHERE c.oid = 'graphrag.corpora'::pg_catalog.regclass)"
+OWNER = (
+    "(SELECT c.relowner FROM pg_catalog.pg_class c"
+    " WHERE c.oid OPERATOR(pg_catalog.=) 'graphrag.corpora'::pg_catalog.regclass)"
+)
+# For a session with a search_path of somebody else, whose operators and types may come first in it.
+PIN_PATH = """
+SELECT s.path, pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)
+  FROM (SELECT pg_catalog.current_setting('search_path') AS path OFFSET 0) s
+"""
 
 # What PL/Python passes on of an error beside its texts.
 _OBJECTS = ("schema_name", "table_name", "column_name", "datatype_name", "constraint_name")

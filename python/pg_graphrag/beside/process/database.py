@@ -240,7 +240,7 @@ class ProcessDatabase(Database):
             if info is not None:
                 oid = info.array_oid if is_array else info.oid
             else:
-                statement = "SELECT pg_catalog.to_regtype($1)::oid AS oid"
+                statement = "SELECT pg_catalog.to_regtype($1)::pg_catalog.oid AS oid"
                 oid = self._session.run(statement, [name])[0]["oid"]
             cls, dumper = parameter_of(oid)
             self._session.cursor.adapters.register_dumper(cls, dumper)

@@ -239,7 +239,9 @@ class Session:
         """
         self._check_admission(self._execute(f"{command}; {_settings_and_identity(self.routines[0])}")[0])
         if not self._owner:
-            self._owner = self._execute(f"SELECT pg_catalog.pg_get_userbyid({OWNER})::text AS name")[0]["name"]
+            self._owner = self._execute(f"SELECT pg_catalog.pg_get_userbyid({OWNER})::pg_catalog.text AS name")[0][
+                "name"
+            ]
 
     def _check_admission(self, row: Row) -> None:
         if row["version"] != __version__:

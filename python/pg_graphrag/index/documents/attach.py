@@ -14,6 +14,8 @@ from pg_graphrag.server.queue import Job
 
 # Rows that a step skipped belong to an open transaction of the application: look again when it may have ended.
 LOCKED_RETRY_SECONDS = 5
+# In the caller's search_path, where a type of somebody else may be called text.
+_INTEGER, _TEXT = "pg_catalog.int4", "pg_catalog.text"
 
 
 @dataclass
@@ -33,7 +35,7 @@ class BackfillPass:
         """
         row = db.query(
             f"SELECT state, reason, last_key, left_over FROM {function}($1, $2, $3)",
-            ["int4", "text", "bool"],
+            [_INTEGER, _TEXT, "pg_catalog.bool"],
             [self.attached, self.after, self.sweeps],
         )[0]
         if row["state"] == "refused":
@@ -131,7 +133,7 @@ def backfill_table(db: Database, source: str, corpus: str | None) -> None:
     check_may_commit(db, "backfill_table()")
     # The number of the table: SQL's regclass comes as its name, which the search_path decides.
     ids = db.value(
-        "SELECT graphrag_attached._attachment_ids($1::pg_catalog.regclass, $2)", ["text", "text"], [source, corpus]
+        "SELECT graphrag_attached._attachment_ids($1::pg_catalog.regclass, $2)", [_TEXT, _TEXT], [source, corpus]
     )
     for attached in ids:
         db.commit()
@@ -158,6 +160,6 @@ def backfill_table(db: Database, source: str, corpus: str | None) -> None:
 def _hand_over(db: Database, action: str, attached: int, source: str) -> None:
     db.query(
         "INSERT INTO graphrag_attached._handover (action, attached_id, relation) VALUES ($1, $2, $3::pg_catalog.regclass)",
-        ["text", "int4", "text"],
+        [_TEXT, _INTEGER, _TEXT],
         [action, attached, source],
     )

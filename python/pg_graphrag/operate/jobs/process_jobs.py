@@ -12,7 +12,7 @@ from pg_graphrag.index.indexing.outcomes import MAX_ATTEMPTS, end_where_full, fa
 from pg_graphrag.operate.jobs.document_jobs import process_documents
 from pg_graphrag.operate.jobs.kinds import DOCUMENT_KINDS, SERVICES
 from pg_graphrag.operate.jobs.part_jobs import process_part
-from pg_graphrag.server import Database, check_may_commit, function_at
+from pg_graphrag.server import PIN_PATH, Database, check_may_commit, function_at
 from pg_graphrag.server.corpus.corpora import corpus_by_id
 from pg_graphrag.server.profile import Profile
 from pg_graphrag.server.queue import Job, claim, finish, release, release_all
@@ -51,8 +51,9 @@ def process_jobs(db: Database, max_jobs: int | None) -> None:
     try:
         # However the session ends, its leases are void then.
         worker = int(db.value("SELECT graphrag._begin_work()"))
+        path = db.query(PIN_PATH)[0]["path"]
         lifted_timeouts = _lift_timeouts(db)
-        settings = _pin_settings(db, _SETTINGS)
+        settings = {"search_path": path} | _pin_settings(db, _SETTINGS)
         # In a server's session all imports are frozen already. Beside a database this process is an application's,
         # which may have frozen something itself: counting that takes milliseconds.
         is_frozen = db.is_server or gc.get_freeze_count() > 0
@@ -114,12 +115,15 @@ def _release_leases(db: Database, worker: int) -> None:
 
 
 def _restore_settings(db: Database, settings: dict[str, str], lifted_timeouts: list[str]) -> None:
-    _pin_settings(db, settings)
+    # A cancel may have come in between.
+    db.query(PIN_PATH)
     db.query(
         "SELECT pg_catalog.set_config(u.name, NULL, false) FROM pg_catalog.unnest($1) u (name)",
         ["text[]"],
         [lifted_timeouts],
     )
+    # The search_path with them: after it no operator or type is named.
+    _pin_settings(db, settings)
     # An error raised later would roll the settings back.
     db.commit()
 
@@ -143,11 +147,10 @@ def _retry_cancelled(step: Callable[[], None]) -> None:
         raise cancelled
 
 
-# A SET clause would forbid the commits. The path excludes a user's operators; merges must see everything committed
+# A SET clause would forbid the commits. Merges must see everything committed
 # before they got the corpus lock; caught errors must not end the session; views of the schema are read; triggers count
 # and queue; no statement is long enough to be worth a second of compiling.
 _SETTINGS = {
-    "search_path": "pg_catalog, pg_temp",
     "default_transaction_isolation": "read committed",
     "exit_on_error": "off",
     "restrict_nonsystem_relation_kind": "",

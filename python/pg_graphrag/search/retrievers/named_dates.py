@@ -50,9 +50,9 @@ def with_named_dates(query: Query, fused: Fused) -> Fused:
 
 
 def words_of_time(query: Query, chunks: Ids) -> tuple[set[str], Flags]:
-    """Return the words of the query that a document of a day or month it names has by its date, and which chunks are of one, (n,).
+    """Return the words of the query that documents of a day or month it names have by their date, and which chunks are of one.
 
-    They are those that name the time, and where the query has no others but such as "change" and "happen", these too.
+    They are those that name the time; where it has no others but such as "change" and "happen", these too.
     """
     named, rest = periods(query.text[:MAX_UNDERSTOOD])
     is_dated = _dated(query, chunks, named) if named else np.zeros(len(chunks), np.bool_)

@@ -19,7 +19,8 @@ what change changes changed happen happened happens new news event events going 
 ändern änderte geändert änderung änderungen verändert passiert passierte geschah geschehen los gab gibt neu neue neues neuigkeiten
 changé changement changements passé nouveau nouveautés cambió cambiado cambios pasó pasado novedades nuevo cambiato cambiamenti
 successo novità mudou mudanças aconteceu novidades veranderd veranderde gebeurd gebeurde gebeurt nieuw nieuws wijzigingen
-変わる 変更 変化 起きる 起こる 有る 出来事 予定 行事 変わった 起きた あった 新しい 变化 變化 改变 改變 变更 變更 发生 發生 新 新闻 事
+変わる 変更 変化 起きる 起こる 有る 出来事 予定 行事 新しい
+变化 變化 改变 改變 变更 變更 发生 發生 新 新闻 事
 """
 _DATED = f"""
 SELECT {packed(ids="c.id")}

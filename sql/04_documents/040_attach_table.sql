@@ -58,7 +58,8 @@ BEGIN
         OR array_position(content_columns || metadata_columns || key_columns, NULL) IS NOT NULL THEN
         RAISE EXCEPTION 'attach_table() needs a table, a corpus, a key column and one content column at least; none can be null'
             USING ERRCODE = 'null_value_not_allowed',
-                  HINT = 'For example SELECT graphrag.attach_table(''articles'', ''default'', ''id'', ARRAY[''body''], title_column => ''headline'');';
+                  HINT = 'For example SELECT graphrag.attach_table(''articles'', ''default'', ''id'', ARRAY[''body''], title_column => ''headline'');'
+                         ' for a key of several columns: key_column => NULL, options => ''{"key_columns": ["a", "b"]}''.';
     END IF;
     INSERT INTO graphrag._attach_requests (action, source, corpus, key_columns, content_columns, title_column, metadata_columns, key_prefix, where_column,
                                            valid_from_column, valid_to_column)

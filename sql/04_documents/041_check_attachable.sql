@@ -95,8 +95,9 @@ BEGIN
       FROM unnest(columns) u (name) WHERE (graphrag_attached._type(request.source, u.name)).base IS NULL;
     IF wrong IS NOT NULL THEN
         RAISE EXCEPTION 'table % has no column %', name, wrong USING ERRCODE = 'undefined_column',
-            HINT = format('Its columns: %s.', (SELECT string_agg(a.attname, ', ' ORDER BY a.attnum) FROM pg_attribute a
-                                                WHERE a.attrelid = request.source AND a.attnum > 0 AND NOT a.attisdropped));
+            HINT = format('Its columns: %s.%s', (SELECT string_agg(a.attname, ', ' ORDER BY a.attnum) FROM pg_attribute a
+                                                  WHERE a.attrelid = request.source AND a.attnum > 0 AND NOT a.attisdropped),
+                          CASE WHEN wrong ~ '[{,]' THEN ' One is given by its name alone; for a key of several: key_column => NULL, options => ''{"key_columns": ["a", "b"]}''.' END);
     END IF;
     SELECT min(u.name) INTO wrong
       FROM (SELECT c.name FROM unnest(request.content_columns) c (name) GROUP BY c.name HAVING count(*) > 1

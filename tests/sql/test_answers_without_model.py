@@ -114,6 +114,44 @@ def test_small_words_of_its_language_do_not_make_a_question_strange(module_db: D
     assert ask(module_db, "Wie wird das Wetter morgen in Rom?", corpus)[0] == not_found
 
 
+@pytest.mark.parametrize(
+    ("texts", "question", "other", "elsewhere"),
+    [
+        (
+            "Das VPN bricht ab.|Der Drucker druckt leere Seiten.|Herr Weber zog in den zweiten Stock.|Frau Nowak hat Urlaub."
+            "|Die Kantine schließt früher.|Toner wurde bestellt.",
+            "Was hat sich im März geändert?",
+            "Wer hat im März das Spiel gewonnen?",
+            "Was hat sich im Juli geändert?",
+        ),
+        (
+            "The VPN is down.|The printer prints empty pages.|Mr Weber moved to the second floor.|Ann Nowak is on leave."
+            "|The canteen closes at two.|Toner was ordered.",
+            "What happened in March?",
+            "Who won the match in March?",
+            "What happened in July?",
+        ),
+        (
+            "VPNが切れる。|プリンターが白紙を出す。|山田さんが二階へ移った。|伊藤さんは休暇を取る。|食堂は二時に閉まる。|トナーを注文した。",
+            "3月に何がありましたか？",
+            "3月の試合は誰が勝ちましたか？",
+            "7月に何がありましたか？",
+        ),
+    ],
+)
+def test_a_month_is_answered_by_documents_of_it(
+    module_db: Database, texts: str, question: str, other: str, elsewhere: str
+) -> None:
+    corpus = searched_corpus(module_db)
+    for month, text in enumerate(texts.split("|"), 1):
+        sql = "INSERT INTO graphrag.documents (corpus, source_key, content, valid_from) VALUES (%s, %s, %s, %s)"
+        module_db.execute(sql, [corpus, str(month), text, f"2024-{month:02}-10"])
+    work(module_db)
+    line = ask(module_db, question, corpus)[0].splitlines()[2]
+    assert texts.split("|")[2] in line
+    assert [ask(module_db, each, corpus)[1] for each in (other, elsewhere)] == [[], []]
+
+
 COMPANY = (
     "星河科技有限公司于2005年6月在深圳市南山区注册成立，注册资本五千万元，现有员工三百二十人，其中研发人员占百分之四十。"
     "董事长为陈建国，总经理由王伟担任，财务总监为李娜。公司的主要产品包括智能手表以及面向养老机构的健康监测系统。"

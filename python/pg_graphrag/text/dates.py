@@ -52,8 +52,8 @@ _PERIOD_FORMS = (
     # 2023-05; 2010-12 may be years.
     rf"(?<![\d./-])(?!20(?:0\d|1[01])){_YEAR}[-/](?P<month>0[1-9]|1[0-2]){_END}",
     rf"(?<![\d./-]){_NUMBER}[./]{_YEAR}{_END}",
-    rf"(?<!\d)(?:{_YEAR}\s*年\s*)?{_NUMBER}\s*月",
-    rf"(?<![{_HAN_NUMBERS}])(?P<han>十[一二]?|[{_HAN_NUMBERS}])月",
+    rf"(?<!\d)(?:{_YEAR}\s*年\s*)?{_NUMBER}\s*月份?",
+    rf"(?<![{_HAN_NUMBERS}])(?P<han>十[一二]?|[{_HAN_NUMBERS}])月份?",
     rf"{_BEFORE_MONTH}(?=\w{{4}}|ma[iy]|mei){_ANY_NAME}",
 )
 # "Step 5 may fail" names no day.
@@ -95,8 +95,8 @@ def dates(text: str) -> tuple[list[Date], str]:
     return list(dict.fromkeys(date for _, date in sorted(matches, key=lambda match_date: match_date[0]))), text
 
 
-def periods(text: str) -> list[str]:
-    """Return the days and months that `text` names, each once.
+def periods(text: str) -> tuple[list[str], str]:
+    """Return the days and months that `text` names, each once, and the text without them.
 
     2023-05-08, 2023-05-*; of any year, where none is named: *-05-08, *-05-*. Which year is meant other words say, or nothing
     does; the latest would be another with each document.
@@ -108,7 +108,7 @@ def periods(text: str) -> list[str]:
             parts = match.groupdict()
             named += (_period(parts.get("year"), month, day) for month, day in _months_and_days(parts))
         text = form.sub(" ", text)
-    return list(dict.fromkeys(named))
+    return list(dict.fromkeys(named)), text
 
 
 def _months_and_days(parts: dict[str, str | None]) -> list[tuple[int, str | None]]:

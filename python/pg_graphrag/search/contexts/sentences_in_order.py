@@ -17,6 +17,7 @@ from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers import passages
 from pg_graphrag.search.retrievers.lexical import shared_words
+from pg_graphrag.search.retrievers.named_dates import words_of_time
 from pg_graphrag.server import Row, cached_property
 from pg_graphrag.text.chunks import half_words
 from pg_graphrag.text.marks import without_citations
@@ -34,10 +35,10 @@ MAX_CHUNKS = 12
 MIN_SIZE = 8
 # The cost of a lower place in the ranking, and of the same text as an earlier sentence. After the first sentence: the
 # weight of the question's words, of those still open, and the value of a title, or a sentence, with a name from before,
-# or of a sentence that has what the question asks for. In a conversation: of words by the person whom the question
-# names first.
+# or of a sentence that has what the question asks for. The value of a document of the day or month that the question
+# names. In a conversation: of words by the person whom the question names first.
 PLACE, SAME_TEXT, ALL_WORDS, OPEN_WORDS, TITLE_LED_TO, LED_TO, ASKED_FOR = 0.05, 0.2, 0.5, 0.5, 0.5, 0.2, 0.25
-SAYS = 0.2
+OF_TIME, SAYS = 0.3, 0.2
 # Letters of a name that leads on.
 SHORTEST_NAME = 3
 # Sentences say the same that have more than this share of their runs of characters in common.
@@ -122,6 +123,8 @@ def in_order(query: Query, candidates: list[Sentence], most: int) -> list[Senten
     shares = words.shares_of_query(wholes)
     base: Scores = np.array([candidate.nearness - PLACE * candidate.place for candidate in candidates])
     base += SAYS * _says_whom_it_names(query.text, candidates)
+    chunks = np.array([candidate.chunk for candidate in candidates], np.int64)
+    base += OF_TIME * words_of_time(query, chunks)[1]
     asked_for = ASKED_FOR * _have_what_is_asked_for(query, candidates)
     scores, led_to, same_text = base + shares, np.zeros(len(candidates)), np.zeros(len(candidates))
     chosen: list[Sentence] = []

@@ -259,16 +259,16 @@ class Query:
         """Lexemes of the query under each of its languages, without those of other spellings."""
         return self._terms(self.text)
 
-    @cached_property
-    def telling_terms_by_language(self) -> list[set[str]]:
-        """`terms_by_language` without small words of the language that the query is in; all where no others are left.
+    def telling_terms_by_language(self, text: str) -> list[set[str]]:
+        """Lexemes of the query's text, or of a part of it, without small words of its language; all where no others are left.
 
-        Latin script is stemmed as English, which has other ones.
+        Latin script is stemmed as English, which has other small words.
         """
-        text = self.text if self.language == "en" else telling(self.text, self.language)
-        if text == self.text:
-            return self.terms_by_language
-        return [some or every for some, every in zip(self._terms(text), self.terms_by_language, strict=True)]
+        shorter = text if self.language == "en" else telling(text, self.language)
+        every = self.terms_by_language if text == self.text else self._terms(text)
+        if shorter == text:
+            return every
+        return [some or all_ for some, all_ in zip(self._terms(shorter), every, strict=True)]
 
     def _terms(self, text: str) -> list[set[str]]:
         return [

@@ -187,10 +187,12 @@ def shared_words(query: Query) -> SharedWords:
     """Return the query's lexemes with their idf, for matching in sentences.
 
     A lexeme that no chunk has is another spelling, or distinguishes no sentence; a named stop word matches no sentence in
-    this form.
+    this form. Nor do small words of the query's language distinguish any.
     """
     index = query.bm25_index("chunk")
-    frequencies, (count, _) = index.document_frequencies(sorted(query.terms)), index.statistics()
+    every, telling = query.terms_by_language, query.telling_terms_by_language(query.text)
+    terms = query.terms.keys() - (set[str]().union(*every) - set[str]().union(*telling))
+    frequencies, (count, _) = index.document_frequencies(sorted(terms)), index.statistics()
     return SharedWords(
         {term: idf("lucene", count, df) for term, df in frequencies.items() if df and not is_named_stop_word(term)}
     )

@@ -13,6 +13,15 @@ from pg_graphrag.text.dates import periods
 DATED = 1.5
 # Where a larger share of the found chunks are of that time, it tells nothing: they may have been imported then.
 MANY = 0.5
+# Words of questions that ask for what is of a time: "What changed in May?"
+_HAPPEN = """
+what change changes changed happen happened happens new news event events going occur occurred do done there made look
+ändern änderte geändert änderung änderungen verändert passiert passierte geschah geschehen los gab gibt neu neue neues neuigkeiten
+changé changement changements passé nouveau nouveautés cambió cambiado cambios pasó pasado novedades nuevo cambiato cambiamenti
+successo novità mudou mudanças aconteceu novidades veranderd veranderde gebeurd gebeurde gebeurt nieuw nieuws wijzigingen
+変わる 変更 変化 起きる 起こる 有る 出来事 予定 行事 新しい
+变化 變化 改变 改變 变更 變更 发生 發生 新 新闻 事
+"""
 _DATED = f"""
 SELECT {packed(ids="c.id")}
   FROM graphrag.chunks c
@@ -27,7 +36,7 @@ def with_named_dates(query: Query, fused: Fused) -> Fused:
 
     The less, the more of the found chunks these are.
     """
-    named = periods(query.text[:MAX_UNDERSTOOD])
+    named, _ = periods(query.text[:MAX_UNDERSTOOD])
     if not named or not len(fused.ids):
         return fused
     is_dated = _dated(query, fused.ids, named)
@@ -39,6 +48,19 @@ def with_named_dates(query: Query, fused: Fused) -> Fused:
     gains = leveled_sums(scores[is_dated] - fused.scores[is_dated])
     raised = ranking("dates", fused.ids[is_dated], gains, lambda _: {"named": named})
     return Fused(fused.ids, scores, [*fused.rankings, raised])
+
+
+def words_of_time(query: Query, chunks: Ids) -> tuple[set[str], Flags]:
+    """Return the words of the query that documents of a day or month it names have by their date, and which chunks are of one.
+
+    They are those that name the time; where it has no others but such as "change" and "happen", these too.
+    """
+    named, rest = periods(query.text[:MAX_UNDERSTOOD])
+    is_dated = _dated(query, chunks, named) if named else np.zeros(len(chunks), np.bool_)
+    if not is_dated.any():
+        return set(), is_dated
+    words, of_rest = (set[str]().union(*query.telling_terms_by_language(text)) for text in (query.text, rest))
+    return (words if words & of_rest <= query.lexemes(_HAPPEN).keys() else words - of_rest), is_dated
 
 
 def _dated(query: Query, chunks: Ids, named: list[str]) -> Flags:

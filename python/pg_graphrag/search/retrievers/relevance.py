@@ -15,6 +15,7 @@ from pg_graphrag.search.query.found_chunk import FoundChunk
 from pg_graphrag.search.query.query import Query, timed
 from pg_graphrag.search.retrievers.dense import score_chunks
 from pg_graphrag.search.retrievers.lexical import foreign_chunks
+from pg_graphrag.search.retrievers.named_dates import words_of_time
 from pg_graphrag.text.languages import LANGUAGES
 
 DIGITS = 6
@@ -110,11 +111,13 @@ def judge(query: Query, rows: list[FoundChunk]) -> None:
 
 def _words(query: Query, chunks: Ids) -> Scores:
     """Return the share of the query's words that each chunk has, (n,); of several languages it may be in, the best counts."""
-    terms = sorted(set().union(*query.telling_terms_by_language))
+    by_language = query.telling_terms_by_language(query.text)
+    terms = sorted(set[str]().union(*by_language))
     counts, _ = query.bm25_index("chunk").term_counts(terms, chunks)
-    has: NDArray[np.bool_] = counts > 0
+    of_time, is_dated = words_of_time(query, chunks)
+    has: NDArray[np.bool_] = (counts > 0) | (np.array([term in of_time for term in terms], bool)[:, None] & is_dated)
     shares = np.zeros(len(chunks))
-    for own_terms in query.telling_terms_by_language:
+    for own_terms in by_language:
         if own_terms:
             own = np.array([term in own_terms for term in terms], bool)
             shares = np.maximum(shares, has[own].mean(axis=0))

@@ -38,7 +38,7 @@ class Alias(Base):
 
 
 class Budget(Base):
-    """View. What each corpus may spend in this calendar month, and has spent (UTC)."""
+    """View. The budget of each corpus for this calendar month (UTC), and its cost so far."""
 
     __tablename__ = "budgets"
 
@@ -50,7 +50,7 @@ class Budget(Base):
 
 
 class Chunk(Base):
-    """Stretches of documents: the unit of retrieval and citation."""
+    """Parts of documents: the unit of retrieval and citation."""
 
     __tablename__ = "chunks"
 
@@ -85,7 +85,7 @@ class Chunk(Base):
 
 
 class ChunkWindow(Base):
-    """Stretches of about 60–120 words that fit an embedding model; a chunk scores as its best window."""
+    """Parts of chunks with about 60–120 words that fit an embedding model; a chunk scores as its best window."""
 
     __tablename__ = "chunk_windows"
 
@@ -147,7 +147,7 @@ class Community(Base):
 
 
 class CommunityEntity(Base):
-    """View. Which entities each community holds; of corpora that the caller sees whole."""
+    """View. Entities of each community; only of corpora that the caller sees whole."""
 
     __tablename__ = "community_entities"
 
@@ -173,8 +173,8 @@ class CommunityMember(Base):
 
 
 class CommunityOverview(Base):
-    """View. Communities with their reports, one row each; of corpora that the caller sees whole: they tell of all
-    documents together.
+    """View. Communities with their reports, one row each; only of corpora that the caller sees whole, because reports
+    are about all documents.
     """
 
     __tablename__ = "community_overview"
@@ -194,8 +194,8 @@ class CommunityOverview(Base):
 
 
 class CommunityReport(Base):
-    """What a community is about: written by the corpus' model for reports, or put together from the graph where there
-    is none.
+    """The subject of a community: written by the corpus' model for reports, or put together from the graph without
+    one.
     """
 
     __tablename__ = "community_reports"
@@ -233,7 +233,7 @@ class Corpus(Base):
 
 
 class Curation(Base):
-    """What people changed of the knowledge graph, who and when. Rows are never removed; undo_curation() marks them."""
+    """People's changes of the knowledge graph, by whom and when. Rows are never removed; undo_curation() marks them."""
 
     __tablename__ = "curations"
 
@@ -285,7 +285,7 @@ class Document(Base):
 
 
 class DocumentCoverage(Base):
-    """View. What has been made of each document."""
+    """View. What was indexed of each document."""
 
     __tablename__ = "document_coverage"
 
@@ -309,9 +309,7 @@ class DocumentCoverage(Base):
 
 
 class DocumentVersion(Base):
-    """View. Versions of the documents of corpora with a history, as far as the caller may see the documents of the
-    history.
-    """
+    """View. Versions of the documents of corpora with a history, for callers who see the documents of the history."""
 
     __tablename__ = "versions"
 
@@ -389,7 +387,7 @@ class EntityAttribute(Base):
 
 
 class EntityMention(Base):
-    """What one chunk says of one entity. Never changes; entities are merged from these rows."""
+    """Mentions of one entity in one chunk. They never change; entities are merged from these rows."""
 
     __tablename__ = "entity_mentions"
 
@@ -422,7 +420,7 @@ class EntityMention(Base):
 
 
 class EntityMentionVector(Base):
-    """Vectors of what a model said of entities (name and description) in chunks, L2-normalised."""
+    """Vectors of entity mentions that a model described (name and description), L2-normalised."""
 
     __tablename__ = "entity_mention_vectors"
 
@@ -476,7 +474,7 @@ class FailedJob(Base):
 
 
 class GrantedCorpus(Base):
-    """View. Corpora that were given to the current role, or to roles it inherits from."""
+    """View. Corpora granted to the current role, or to roles it inherits from."""
 
     __tablename__ = "granted_corpora"
 
@@ -507,8 +505,8 @@ class GraphClaim(Base):
 
 
 class GraphEdge(Base):
-    """View. Relationships of the knowledge graph, one row each, in the direction most mentions have. What is stated of
-    a name of a row is between the row's entity and the other.
+    """View. Relationships of the knowledge graph, one row each, in the direction most mentions have. Statements about
+    a name of a row count for the row's entity.
     """
 
     __tablename__ = "graph_edges"
@@ -532,7 +530,7 @@ class GraphEdge(Base):
 
 
 class GraphGrowth(Base):
-    """View. What each day added of what is there now: an edited document counts on the day of its last indexing."""
+    """View. Additions of each day to the current graph: an edited document counts on the day of its last indexing."""
 
     __tablename__ = "graph_growth"
 
@@ -564,7 +562,9 @@ class GraphMention(Base):
 
 
 class GraphNode(Base):
-    """View. Entities of the knowledge graph, one row each. Names of a row of an attached table are the row's entity."""
+    """View. Entities of the knowledge graph, one row each. Names of a row of an attached table belong to the row's
+    entity.
+    """
 
     __tablename__ = "graph_nodes"
 
@@ -613,8 +613,8 @@ class IndexingProgress(Base):
 
 
 class ModelUsage(Base):
-    """View. Requests to models by corpus, purpose, model and day, those that failed included. What search() asks is
-    written down by the session's next ask() or understand() of that corpus.
+    """View. Requests to models by corpus, purpose, model and day, failed ones included. Requests of search() are
+    recorded by the session's next ask() or understand() of that corpus.
     """
 
     __tablename__ = "llm_usage"
@@ -633,8 +633,8 @@ class ModelUsage(Base):
 
 
 class Picture(Base):
-    """Pictures of documents. INSERT, UPDATE and DELETE are the interface; what their words say is found as the
-    document's text is. They go with the document and with its content.
+    """Pictures of documents. INSERT, UPDATE and DELETE are the interface; their texts are found like the document's
+    text. They are deleted with the document and with its content.
     """
 
     __tablename__ = "pictures"
@@ -707,7 +707,7 @@ class Relationship(Base):
 
 
 class RelationshipMention(Base):
-    """What one chunk says of one pair of entities. Never changes; relationships are merged from these rows."""
+    """Statements of one chunk about one pair of entities. They never change; relationships are merged from these rows."""
 
     __tablename__ = "relationship_mentions"
 
@@ -739,7 +739,7 @@ class RelationshipMention(Base):
 
 
 class RelationshipMentionVector(Base):
-    """Vectors of what a model said of relationships (keywords, endpoints and description) in chunks, L2-normalised."""
+    """Vectors of relationship mentions that a model described (keywords, endpoints and description), L2-normalised."""
 
     __tablename__ = "relationship_mention_vectors"
 
@@ -778,8 +778,8 @@ class RoleUsage(Base):
 
 
 class UnfitExtraction(Base):
-    """View. What models extracted and the text or the schema of the corpus has no place for. It is kept apart, no
-    search, view or graph shows it; or kept and marked (is_kept).
+    """View. Items that models extracted and that do not fit the text or the schema of the corpus. They are stored
+    apart, and no search, view or graph shows them; or they are kept and marked (is_kept).
     """
 
     __tablename__ = "unfit_extractions"

@@ -8,11 +8,11 @@ keep alembic away from them with `pg_graphrag.integrations.alembic`.
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
-from sqlalchemy import Computed, FetchedValue, Identity, orm
+from sqlalchemy import Computed, FetchedValue, Identity
 from sqlalchemy.orm import Mapped, foreign, mapped_column, remote
 
+from pg_graphrag.integrations.models.mapped_base import Base as Base
 from pg_graphrag.integrations.models.mapped_base import (
-    Base,
     BigInt,
     BigIntKey,
     BigInts,
@@ -21,6 +21,7 @@ from pg_graphrag.integrations.models.mapped_base import (
     Key,
     Lexemes,
     PgName,
+    linked,
 )
 
 
@@ -74,13 +75,11 @@ class Chunk(Base):
     is_row: Mapped[bool]
     picture_id: Mapped[BigInt | None]
 
-    windows: Mapped[list["ChunkWindow"]] = orm.relationship(
-        primaryjoin=lambda: Chunk.id == foreign(remote(ChunkWindow.chunk_id)),
-        order_by=lambda: ChunkWindow.ordinal,
-        viewonly=True,
+    windows: Mapped[list["ChunkWindow"]] = linked(
+        lambda: Chunk.id == foreign(remote(ChunkWindow.chunk_id)), order_by=lambda: ChunkWindow.ordinal
     )
-    document: Mapped["Document | None"] = orm.relationship(
-        primaryjoin=lambda: foreign(Chunk.document_id) == remote(Document.id), back_populates="chunks", viewonly=True
+    document: Mapped["Document | None"] = linked(
+        lambda: foreign(Chunk.document_id) == remote(Document.id), back_populates="chunks"
     )
 
 
@@ -118,9 +117,7 @@ class Claim(Base):
     description: Mapped[str]
     source_text: Mapped[str | None]
 
-    chunk: Mapped["Chunk"] = orm.relationship(
-        primaryjoin=lambda: foreign(Claim.chunk_id) == remote(Chunk.id), viewonly=True
-    )
+    chunk: Mapped["Chunk"] = linked(lambda: foreign(Claim.chunk_id) == remote(Chunk.id))
 
 
 class Community(Base):
@@ -138,11 +135,11 @@ class Community(Base):
     report_due: Mapped[bool]
     created_at: Mapped[datetime]
 
-    members: Mapped[list["CommunityMember"]] = orm.relationship(
-        primaryjoin=lambda: Community.id == foreign(remote(CommunityMember.community_id)), viewonly=True
+    members: Mapped[list["CommunityMember"]] = linked(
+        lambda: Community.id == foreign(remote(CommunityMember.community_id))
     )
-    report: Mapped["CommunityReport | None"] = orm.relationship(
-        primaryjoin=lambda: Community.id == foreign(remote(CommunityReport.community_id)), viewonly=True
+    report: Mapped["CommunityReport | None"] = linked(
+        lambda: Community.id == foreign(remote(CommunityReport.community_id))
     )
 
 
@@ -167,9 +164,7 @@ class CommunityMember(Base):
     community_id: Mapped[BigInt]
     entity_id: Mapped[BigInt]
 
-    entity: Mapped["Entity"] = orm.relationship(
-        primaryjoin=lambda: foreign(CommunityMember.entity_id) == remote(Entity.id), viewonly=True
-    )
+    entity: Mapped["Entity"] = linked(lambda: foreign(CommunityMember.entity_id) == remote(Entity.id))
 
 
 class CommunityOverview(Base):
@@ -276,11 +271,10 @@ class Document(Base):
     retraction_reason: Mapped[str | None]
     version_of: Mapped[BigInt | None]
 
-    chunks: Mapped[list["Chunk"]] = orm.relationship(
-        primaryjoin=lambda: Document.id == foreign(remote(Chunk.document_id)),
+    chunks: Mapped[list["Chunk"]] = linked(
+        lambda: Document.id == foreign(remote(Chunk.document_id)),
         order_by=lambda: Chunk.ordinal,
         back_populates="document",
-        viewonly=True,
     )
 
 
@@ -363,10 +357,8 @@ class Entity(Base):
     curated: Mapped[bool]
     row_mention_count: Mapped[int]
 
-    mentions: Mapped[list["EntityMention"]] = orm.relationship(
-        primaryjoin=lambda: Entity.id == foreign(remote(EntityMention.entity_id)),
-        back_populates="entity",
-        viewonly=True,
+    mentions: Mapped[list["EntityMention"]] = linked(
+        lambda: Entity.id == foreign(remote(EntityMention.entity_id)), back_populates="entity"
     )
 
 
@@ -409,14 +401,10 @@ class EntityMention(Base):
     attributes: Mapped[Json | None]
     name_of: Mapped[Key | None]
 
-    entity: Mapped["Entity | None"] = orm.relationship(
-        primaryjoin=lambda: foreign(EntityMention.entity_id) == remote(Entity.id),
-        back_populates="mentions",
-        viewonly=True,
+    entity: Mapped["Entity | None"] = linked(
+        lambda: foreign(EntityMention.entity_id) == remote(Entity.id), back_populates="mentions"
     )
-    chunk: Mapped["Chunk"] = orm.relationship(
-        primaryjoin=lambda: foreign(EntityMention.chunk_id) == remote(Chunk.id), viewonly=True
-    )
+    chunk: Mapped["Chunk"] = linked(lambda: foreign(EntityMention.chunk_id) == remote(Chunk.id))
 
 
 class EntityMentionVector(Base):
@@ -693,16 +681,10 @@ class Relationship(Base):
     curated: Mapped[bool]
     row_mention_count: Mapped[int]
 
-    source: Mapped["Entity"] = orm.relationship(
-        primaryjoin=lambda: foreign(Relationship.source_id) == remote(Entity.id), viewonly=True
-    )
-    target: Mapped["Entity"] = orm.relationship(
-        primaryjoin=lambda: foreign(Relationship.target_id) == remote(Entity.id), viewonly=True
-    )
-    mentions: Mapped[list["RelationshipMention"]] = orm.relationship(
-        primaryjoin=lambda: Relationship.id == foreign(remote(RelationshipMention.relationship_id)),
-        back_populates="relationship",
-        viewonly=True,
+    source: Mapped["Entity"] = linked(lambda: foreign(Relationship.source_id) == remote(Entity.id))
+    target: Mapped["Entity"] = linked(lambda: foreign(Relationship.target_id) == remote(Entity.id))
+    mentions: Mapped[list["RelationshipMention"]] = linked(
+        lambda: Relationship.id == foreign(remote(RelationshipMention.relationship_id)), back_populates="relationship"
     )
 
 
@@ -728,14 +710,10 @@ class RelationshipMention(Base):
     windows: Mapped[list[int]]
     tsv: Mapped[Lexemes | None]
 
-    relationship: Mapped["Relationship | None"] = orm.relationship(
-        primaryjoin=lambda: foreign(RelationshipMention.relationship_id) == remote(Relationship.id),
-        back_populates="mentions",
-        viewonly=True,
+    relationship: Mapped["Relationship | None"] = linked(
+        lambda: foreign(RelationshipMention.relationship_id) == remote(Relationship.id), back_populates="mentions"
     )
-    chunk: Mapped["Chunk"] = orm.relationship(
-        primaryjoin=lambda: foreign(RelationshipMention.chunk_id) == remote(Chunk.id), viewonly=True
-    )
+    chunk: Mapped["Chunk"] = linked(lambda: foreign(RelationshipMention.chunk_id) == remote(Chunk.id))
 
 
 class RelationshipMentionVector(Base):
@@ -806,46 +784,4 @@ class WindowVector(Base):
     embedding: Mapped[Embedding]
 
 
-__all__ = [
-    "Alias",
-    "Base",
-    "Budget",
-    "Chunk",
-    "ChunkWindow",
-    "Claim",
-    "Community",
-    "CommunityEntity",
-    "CommunityMember",
-    "CommunityOverview",
-    "CommunityReport",
-    "Corpus",
-    "Curation",
-    "Document",
-    "DocumentCoverage",
-    "DocumentVersion",
-    "EmbeddingSpace",
-    "Entity",
-    "EntityAttribute",
-    "EntityMention",
-    "EntityMentionVector",
-    "EntityTimeline",
-    "EntityVector",
-    "FailedJob",
-    "GrantedCorpus",
-    "GraphClaim",
-    "GraphEdge",
-    "GraphGrowth",
-    "GraphMention",
-    "GraphNode",
-    "IndexingProgress",
-    "ModelUsage",
-    "Picture",
-    "QueryStats",
-    "Relationship",
-    "RelationshipMention",
-    "RelationshipMentionVector",
-    "ReportVector",
-    "RoleUsage",
-    "UnfitExtraction",
-    "WindowVector",
-]
+__all__ = sorted(["Base", *(mapper.class_.__name__ for mapper in Base.registry.mappers)])

@@ -72,7 +72,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION graphrag._check_schema() IS 'Refuses a schema that is not a superuser''s, or in which others may create';
+COMMENT ON FUNCTION graphrag._check_schema() IS 'Refuses a schema that does not belong to a superuser, or in which others may create';
 SELECT graphrag._check_schema();
 
 -- The type vector and its operators are named with their schema at run time. Whoever owns it could give its name to another, with a domain and
@@ -99,7 +99,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION graphrag._check_vector() IS 'Refuses the extension vector of a role, or in a schema of a role, that has not the rights of who installs';
+COMMENT ON FUNCTION graphrag._check_vector() IS 'Refuses the extension vector if it belongs to a role, or lies in a schema of a role, without the rights of the installing role';
 SELECT graphrag._check_vector();
 
 -- What every PL/Python body calls: it checks that package and extension are of one version, and turns Python errors into SQL errors.

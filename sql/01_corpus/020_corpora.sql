@@ -22,14 +22,14 @@ SELECT pg_catalog.pg_extension_config_dump('graphrag.corpora_id_seq', '');
 COMMENT ON TABLE graphrag.corpora IS 'Collections of documents. Made by create_corpus(); "default" is made on first use.';
 COMMENT ON COLUMN graphrag.corpora.id IS 'Number of the corpus; leading key of every other table';
 COMMENT ON COLUMN graphrag.corpora.name IS 'Name users give in every call';
-COMMENT ON COLUMN graphrag.corpora.options IS 'Options as given to create_corpus() or alter_corpus(); what is absent has its default';
+COMMENT ON COLUMN graphrag.corpora.options IS 'Options given to create_corpus() or alter_corpus(); missing ones have their defaults';
 COMMENT ON COLUMN graphrag.corpora.graph_name IS 'Name of the Apache AGE graph that mirrors the corpus';
 COMMENT ON COLUMN graphrag.corpora.tokenizer IS 'Tokenizer that cuts chunks; pinned at creation';
 COMMENT ON COLUMN graphrag.corpora.tokenizer_fingerprint IS 'SHA-256 of the tokenizer''s ranks; chunks never depend on the machine';
 COMMENT ON COLUMN graphrag.corpora.created_at IS 'Time of creation';
-COMMENT ON COLUMN graphrag.corpora.protection IS 'Condition by which readers see its documents, as given to protect(); null: they see all';
+COMMENT ON COLUMN graphrag.corpora.protection IS 'Condition by which readers see its documents, given to protect(); null: they see all';
 COMMENT ON COLUMN graphrag.corpora.move IS 'State of a move between databases, by pg-graphrag move: moving (it is read, not written), moved (it is elsewhere) or arriving (neither is done yet); null: none';
-COMMENT ON COLUMN graphrag.corpora.needs_reindex IS 'Whether it has documents that an earlier version indexed, of which this one finds more; reindex() sets it back';
+COMMENT ON COLUMN graphrag.corpora.needs_reindex IS 'Whether an earlier version indexed some of its documents, and this one would find more; reindex() resets it';
 
 -- Whether a corpus with these options has an Apache AGE graph.
 CREATE FUNCTION graphrag._has_cypher(options jsonb) RETURNS boolean
@@ -46,6 +46,6 @@ BEGIN
               HINT = format('SELECT graphrag.clone_corpus(%L, %L) makes one of that name with the same documents; then drop_corpus(%1$L).', OLD.name, NEW.name);
 END
 $$;
-COMMENT ON FUNCTION graphrag._corpora_renamed() IS 'Trigger of corpora: name and number stay';
+COMMENT ON FUNCTION graphrag._corpora_renamed() IS 'Trigger of corpora: forbids changes of name and number';
 CREATE TRIGGER corpora_renamed BEFORE UPDATE OF id, name ON graphrag.corpora FOR EACH ROW
     WHEN ((NEW.id, NEW.name) IS DISTINCT FROM (OLD.id, OLD.name)) EXECUTE FUNCTION graphrag._corpora_renamed();

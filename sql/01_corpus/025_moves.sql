@@ -21,7 +21,7 @@ BEGIN
     END CASE;
 END
 $$;
-COMMENT ON FUNCTION graphrag._say_moved(text, jsonb) IS 'Raises that a corpus has moved (42704), is arriving (55000) or is moving (25006), and where';
+COMMENT ON FUNCTION graphrag._say_moved(text, jsonb) IS 'Raises that a corpus has moved (42704), is arriving (55000) or is moving (25006), with the place';
 
 -- A restore brings the marks first, and then writes the rows: the marks are in force from repair() on.
 CREATE FUNCTION graphrag._move_restored() RETURNS trigger
@@ -32,7 +32,7 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION graphrag._move_restored() IS 'Trigger of corpora: the mark of a move that is restored lets the rest of the restore write';
+COMMENT ON FUNCTION graphrag._move_restored() IS 'Trigger of corpora: a restored mark of a move does not keep the rest of the restore from writing';
 CREATE TRIGGER corpora_move_restored BEFORE INSERT ON graphrag.corpora FOR EACH ROW
     WHEN (NEW.move IS NOT NULL) EXECUTE FUNCTION graphrag._move_restored();
 
@@ -53,7 +53,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION graphrag._refuse_moved(int[]) IS 'Keeps corpora here until the transaction ends, and raises where one is moving or has moved';
+COMMENT ON FUNCTION graphrag._refuse_moved(int[]) IS 'Keeps corpora in this database until the transaction ends; raises if one is moving or has moved';
 
 -- The same for what is noted beside a search or an answer, which go on.
 CREATE FUNCTION graphrag._may_note(corpus_id int) RETURNS boolean
@@ -66,7 +66,7 @@ EXCEPTION WHEN read_only_sql_transaction OR undefined_object OR object_not_in_pr
     RETURN false;
 END
 $$;
-COMMENT ON FUNCTION graphrag._may_note(int) IS 'Whether what is asked of a corpus may be noted: not while it moves';
+COMMENT ON FUNCTION graphrag._may_note(int) IS 'Whether requests about a corpus may be logged: not while it moves';
 
 -- What decides how a corpus is read and written stays as it is while it moves.
 CREATE FUNCTION graphrag._corpora_moving() RETURNS trigger
@@ -77,6 +77,6 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._corpora_moving() IS 'Trigger of corpora: one that moves is not altered';
+COMMENT ON FUNCTION graphrag._corpora_moving() IS 'Trigger of corpora: forbids changes of a corpus that moves';
 CREATE TRIGGER corpora_moving BEFORE UPDATE ON graphrag.corpora FOR EACH ROW
     WHEN (OLD.move IS NOT NULL AND NEW.move IS NOT DISTINCT FROM OLD.move) EXECUTE FUNCTION graphrag._corpora_moving();

@@ -7,10 +7,10 @@ CREATE TABLE graphrag._locks (
     CONSTRAINT _locks_pkey PRIMARY KEY (corpus_id, kind),
     CONSTRAINT _locks_kind_check CHECK (kind IN ('corpus', 'spaces', 'before spaces', 'batches', 'replies', 'bm25', 'age', 'moves'))
 );
-COMMENT ON TABLE graphrag._locks IS 'Rows that are locked in the order of _lock_tables(); made when they are first wanted, those of replies and moves with their corpus';
-COMMENT ON COLUMN graphrag._locks.corpus_id IS 'Corpus; 0: of the whole database';
-COMMENT ON COLUMN graphrag._locks.forgets IS 'Of replies: how many documents forget() has taken out of the corpus. A reply to a question of before is not kept';
-COMMENT ON COLUMN graphrag._locks.kind IS 'What the lock orders: corpus (merges), spaces (writers of vectors, who share it, and swaps), before spaces (who waits for spaces), batches (of requests to models), replies (who keeps what a model said shares it, forget() has it alone), bm25 (optimize), age (closing functions of Apache AGE), moves (who writes in a snapshot of before shares it, who moves the corpus writes it)';
+COMMENT ON TABLE graphrag._locks IS 'Rows that are locked in the order of _lock_tables(); made on first use, those of replies and moves with their corpus';
+COMMENT ON COLUMN graphrag._locks.corpus_id IS 'Corpus; 0: the whole database';
+COMMENT ON COLUMN graphrag._locks.forgets IS 'For replies: how many documents forget() has removed from the corpus. A reply to an earlier question is not kept';
+COMMENT ON COLUMN graphrag._locks.kind IS 'What the lock orders: corpus (merges), spaces (shared by writers of vectors, exclusive for swaps), before spaces (those who wait for spaces), batches (of requests to models), replies (shared by those who keep a model''s reply, exclusive for forget()), bm25 (optimize), age (closing functions of Apache AGE), moves (shared by writers in an earlier snapshot, written by the mover of the corpus)';
 
 CREATE FUNCTION graphrag._lock(corpus_id int, kind text, is_shared boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -39,7 +39,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._make_locks() IS 'Trigger of corpora: makes what is shared by who asks a model, and by who writes';
+COMMENT ON FUNCTION graphrag._make_locks() IS 'Trigger of corpora: makes the locks that are shared by those who ask models, and by writers';
 CREATE TRIGGER corpora_added AFTER INSERT ON graphrag.corpora FOR EACH ROW EXECUTE FUNCTION graphrag._make_locks();
 ALTER TABLE graphrag.corpora ENABLE ALWAYS TRIGGER corpora_added;
 INSERT INTO graphrag._locks (corpus_id, kind) SELECT c.id, k.kind FROM graphrag.corpora c, (VALUES ('replies'), ('moves')) k (kind);
@@ -53,7 +53,7 @@ BEGIN
     RETURN (SELECT l.forgets FROM graphrag._locks l WHERE l.corpus_id = _hold_replies.corpus_id AND l.kind = 'replies');
 END
 $$;
-COMMENT ON FUNCTION graphrag._hold_replies(int) IS 'Keeps forget() waiting until the transaction ends; returns how many documents it has taken out of the corpus';
+COMMENT ON FUNCTION graphrag._hold_replies(int) IS 'Keeps forget() waiting until the transaction ends; returns how many documents it has removed from the corpus';
 
 -- Whoever asked and has not ended his transaction would hold up forget() for as long as he likes.
 CREATE FUNCTION graphrag._forget_replies(corpus_id int) RETURNS void
@@ -68,7 +68,7 @@ EXCEPTION WHEN lock_not_available THEN
               HINT = 'Call forget() again when it has ended: pg_stat_activity shows the oldest by xact_start; pg_terminate_backend() ends it. ROLLBACK PREPARED ends those of pg_prepared_xacts.';
 END
 $$;
-COMMENT ON FUNCTION graphrag._forget_replies(int) IS 'Waits for who keeps a reply, and has no reply kept to what was asked before, once the transaction commits. 55P03 after ten seconds.';
+COMMENT ON FUNCTION graphrag._forget_replies(int) IS 'Waits for those who keep a reply, and makes later ones drop replies to earlier questions, once the transaction commits. 55P03 after ten seconds.';
 
 -- Sharers do not queue for a row that others share: who waits for it alone would wait for ever under load. So all pass a gate, which he
 -- holds and they let go of at once, by ending a subtransaction.

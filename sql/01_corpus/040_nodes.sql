@@ -15,10 +15,10 @@ CREATE TABLE graphrag.nodes (
 );
 SELECT pg_catalog.pg_extension_config_dump('graphrag.nodes', '');
 
-COMMENT ON TABLE graphrag.nodes IS 'Databases that have corpora, and where clients find them. Written by the owner alone, through add_node() and drop_node(); members read it.';
-COMMENT ON COLUMN graphrag.nodes.name IS 'Name; the database itself says that it is this one with ALTER DATABASE … SET graphrag.node = ''…''';
-COMMENT ON COLUMN graphrag.nodes.url IS 'postgresql://HOST:PORT/DATABASE, without role, password and how to connect: these are each client''s own';
-COMMENT ON COLUMN graphrag.nodes.added_at IS 'When it was added';
+COMMENT ON TABLE graphrag.nodes IS 'Databases that hold corpora, and where clients find them. Written by the owner alone, through add_node() and drop_node(); members read it.';
+COMMENT ON COLUMN graphrag.nodes.name IS 'Name; a database declares that it is this node with ALTER DATABASE … SET graphrag.node = ''…''';
+COMMENT ON COLUMN graphrag.nodes.url IS 'postgresql://HOST:PORT/DATABASE, without role, password and settings of the connection: these belong to each client';
+COMMENT ON COLUMN graphrag.nodes.added_at IS 'Time it was added';
 
 CREATE TABLE graphrag.placements (
     corpus text        NOT NULL,
@@ -31,10 +31,10 @@ CREATE TABLE graphrag.placements (
 CREATE INDEX placements_node_idx ON graphrag.placements (node);
 SELECT pg_catalog.pg_extension_config_dump('graphrag.placements', '');
 
-COMMENT ON TABLE graphrag.placements IS 'On which node a corpus is; names of corpora are unique over all nodes. Read and written by the owner alone, through place_corpus(). A corpus that is in this database is here, whatever this says.';
+COMMENT ON TABLE graphrag.placements IS 'Which node holds a corpus; names of corpora are unique over all nodes. Read and written by the owner alone, through place_corpus(). A corpus in this database is here, whatever this table says.';
 COMMENT ON COLUMN graphrag.placements.corpus IS 'Corpus';
-COMMENT ON COLUMN graphrag.placements.node IS 'Node that has it';
-COMMENT ON COLUMN graphrag.placements.since IS 'Since when';
+COMMENT ON COLUMN graphrag.placements.node IS 'Node that holds it';
+COMMENT ON COLUMN graphrag.placements.since IS 'Time it was noted';
 
 -- Where a corpus is that is not in this database: null where it is, where nobody says, and where this database is said to have it.
 -- SECURITY DEFINER: whoever asks has the name; he is not told others. A local corpus of a name is no secret to him either (check_corpus).
@@ -50,7 +50,7 @@ BEGIN
        AND NOT EXISTS (SELECT FROM graphrag.corpora c WHERE c.name = _placed.corpus AND c.move ->> 'state' IS DISTINCT FROM 'moved');
 END
 $$;
-COMMENT ON FUNCTION graphrag._placed(text) IS 'Node and url of a corpus that is not in this database; null where it is, or where no node is known to have it';
+COMMENT ON FUNCTION graphrag._placed(text) IS 'Node and url of a corpus that is not in this database; null if it is, or if no node is known to hold it';
 
 -- Says that there is no such corpus in this database, and where it is. DETAIL is the url, for programs.
 CREATE FUNCTION graphrag._unknown_corpus(corpus text, hint text DEFAULT 'SELECT name FROM graphrag.corpora lists the corpora.') RETURNS void
@@ -68,7 +68,7 @@ BEGIN
     RAISE EXCEPTION 'corpus "%" does not exist', coalesce(corpus, 'null') USING ERRCODE = 'undefined_object', HINT = hint;
 END
 $$;
-COMMENT ON FUNCTION graphrag._unknown_corpus(text, text) IS 'Says that a corpus is not in this database, and at which node it is';
+COMMENT ON FUNCTION graphrag._unknown_corpus(text, text) IS 'Raises that a corpus is not in this database, with the node that holds it';
 
 -- The tables themselves refuse who is not the owner (15_admin/owner_only.sql).
 CREATE FUNCTION graphrag.add_node(name text, url text) RETURNS void
@@ -92,7 +92,7 @@ EXCEPTION WHEN check_violation OR not_null_violation THEN
               HINT = 'Give postgresql://HOST:PORT/DATABASE, of parameters target_session_attrs, load_balance_hosts, host and port alone. Role, password, service, keys and sslmode are each client''s own: of its URL, its environment, its password file.';
 END
 $$;
-COMMENT ON FUNCTION graphrag.add_node(text, text) IS 'Makes a database known as a node that may have corpora, or changes its url: postgresql://HOST:PORT/DATABASE, which may name several hosts. Parameters: target_session_attrs, load_balance_hosts, host, port. Owner only; 22023 for a url that names a role, a password or where one is, or how a client is to connect, and for a bad name.';
+COMMENT ON FUNCTION graphrag.add_node(text, text) IS 'Registers a database as a node that may hold corpora, or changes its url: postgresql://HOST:PORT/DATABASE, which may name several hosts. Parameters: target_session_attrs, load_balance_hosts, host, port. Owner only; 22023 for a bad name, and for a url with a role, a password or its place, or settings of a client''s connection.';
 
 CREATE FUNCTION graphrag.drop_node(name text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -108,7 +108,7 @@ EXCEPTION WHEN foreign_key_violation THEN
               HINT = format('SELECT corpus FROM graphrag.placements WHERE node = %L lists them; move them, or forget them with graphrag.place_corpus(corpus, NULL).', name);
 END
 $$;
-COMMENT ON FUNCTION graphrag.drop_node(text) IS 'Forgets a node that no corpus is placed at. Owner only; 2BP01 where one is, 42704 when there is none of that name.';
+COMMENT ON FUNCTION graphrag.drop_node(text) IS 'Removes a node that no corpus is placed at. Owner only; 2BP01 if one is, 42704 for an unknown node.';
 
 CREATE FUNCTION graphrag.place_corpus(corpus text, node text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -129,4 +129,4 @@ EXCEPTION WHEN foreign_key_violation THEN
     RAISE EXCEPTION 'node "%" does not exist', node USING ERRCODE = 'undefined_object', HINT = 'SELECT graphrag.add_node(name, url) adds it.';
 END
 $$;
-COMMENT ON FUNCTION graphrag.place_corpus(text, text) IS 'Notes which node has a corpus, so that whoever asks for it here is told: 42704, with the node in the message and its url in DETAIL. Node null: forgets what was noted. It moves nothing. A corpus that is in this database is here, whatever is noted. Owner only; 42704 for an unknown node, 22023 for a bad name.';
+COMMENT ON FUNCTION graphrag.place_corpus(text, text) IS 'Records which node holds a corpus, so that callers who ask for it here get 42704 with the node in the message and its url in DETAIL. Node null: removes the record. It moves nothing. A corpus in this database is here, whatever is recorded. Owner only; 42704 for an unknown node, 22023 for a bad name.';

@@ -7,7 +7,7 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "server.access.entry:enter", token)
 $$;
-COMMENT ON FUNCTION graphrag._enter(text) IS 'Does the work that waits under a one-time token of the package, reading in the snapshot of the calling statement. 42501 for anything else.';
+COMMENT ON FUNCTION graphrag._enter(text) IS 'Does the work that waits under a one-time token of the package, in the snapshot of the calling statement. 42501 for anything else.';
 
 -- As _enter, and SECURITY DEFINER for the same reason: for what writes the cache of models, accounts and the query log.
 CREATE FUNCTION graphrag._enter_writing(token text) RETURNS void
@@ -16,7 +16,7 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "server.access.entry:enter", token)
 $$;
-COMMENT ON FUNCTION graphrag._enter_writing(text) IS 'As _enter(), for work that writes';
+COMMENT ON FUNCTION graphrag._enter_writing(text) IS 'Like _enter(), for work that writes';
 
 -- Likewise, but with the caller's own rights: for functions that write, whose statements otherwise each have a snapshot of their own.
 CREATE FUNCTION graphrag._at_one_snapshot(token text) RETURNS void
@@ -25,4 +25,4 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "server.access.entry:enter", token)
 $$;
-COMMENT ON FUNCTION graphrag._at_one_snapshot(text) IS 'As _enter(), with the rights of the caller';
+COMMENT ON FUNCTION graphrag._at_one_snapshot(text) IS 'Like _enter(), with the caller''s rights';

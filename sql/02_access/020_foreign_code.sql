@@ -11,7 +11,7 @@ BEGIN
     RETURN graphrag_attached._code_of_others(relation);
 END
 $$;
-COMMENT ON FUNCTION graphrag._foreign_code(regclass) IS 'What a read of a relation would run that is not to have the rights of the session or of the caller; null: nothing';
+COMMENT ON FUNCTION graphrag._foreign_code(regclass) IS 'Code that reading a relation would run and that must not have the rights of the session or the caller; null: none';
 
 CREATE FUNCTION graphrag._refuse_foreign_code(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -26,4 +26,4 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION graphrag._refuse_foreign_code(regclass) IS 'Refuses a relation whose code would get rights that its owners have not';
+COMMENT ON FUNCTION graphrag._refuse_foreign_code(regclass) IS 'Refuses a relation whose code would get rights that its owners lack';

@@ -18,11 +18,11 @@ SELECT pg_catalog.pg_extension_config_dump('graphrag.providers_id_seq', '');
 COMMENT ON TABLE graphrag.providers IS 'Endpoints of chat, embedding and rerank models. Read and written by the owner alone, through set_provider().';
 COMMENT ON COLUMN graphrag.providers.id IS 'Number of the provider';
 COMMENT ON COLUMN graphrag.providers.name IS 'Name that corpus options refer to';
-COMMENT ON COLUMN graphrag.providers.kind IS 'openai (chat and embeddings, as OpenAI''s API has them) or rerank';
+COMMENT ON COLUMN graphrag.providers.kind IS 'openai (chat and embeddings by OpenAI''s API) or rerank';
 COMMENT ON COLUMN graphrag.providers.base_url IS 'Address, with the version where the endpoint has one (…/v1)';
 COMMENT ON COLUMN graphrag.providers.api_key_env IS 'Environment variable of the server that holds the key';
 COMMENT ON COLUMN graphrag.providers.api_key_file IS 'File on the server that holds the key';
-COMMENT ON COLUMN graphrag.providers.options IS 'Limits, prices and how to talk to it; see set_provider()';
+COMMENT ON COLUMN graphrag.providers.options IS 'Limits, prices and details of the protocol; see set_provider()';
 
 -- What workers found out about a provider lately: not dumped, and no loss when it is gone.
 CREATE TABLE graphrag.provider_state (
@@ -35,12 +35,12 @@ CREATE TABLE graphrag.provider_state (
     CONSTRAINT provider_state_pkey PRIMARY KEY (provider),
     CONSTRAINT provider_state_provider_fkey FOREIGN KEY (provider) REFERENCES graphrag.providers (name) ON DELETE CASCADE
 );
-COMMENT ON TABLE graphrag.provider_state IS 'Breakers: providers that failed are not asked before open_until; retry_failed() closes them';
+COMMENT ON TABLE graphrag.provider_state IS 'Circuit breakers: a failing provider gets no requests before open_until; retry_failed() closes them';
 COMMENT ON COLUMN graphrag.provider_state.provider IS 'Provider';
 COMMENT ON COLUMN graphrag.provider_state.failures IS 'Failures in a row';
-COMMENT ON COLUMN graphrag.provider_state.openings IS 'How often they opened the breaker; it stays open twice as long each time';
-COMMENT ON COLUMN graphrag.provider_state.last_error IS 'The last of them';
-COMMENT ON COLUMN graphrag.provider_state.open_until IS 'Not asked before this time; null: may be asked';
+COMMENT ON COLUMN graphrag.provider_state.openings IS 'How often failures opened the breaker; each time it stays open twice as long';
+COMMENT ON COLUMN graphrag.provider_state.last_error IS 'The last failure';
+COMMENT ON COLUMN graphrag.provider_state.open_until IS 'No requests before this time; null: requests are allowed';
 COMMENT ON COLUMN graphrag.provider_state.updated_at IS 'Time of the last change';
 
 CREATE FUNCTION graphrag.set_provider(
@@ -56,7 +56,7 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "llm.endpoints.providers:set_provider", name, kind, base_url, api_key_env, api_key_file, options)
 $$;
-COMMENT ON FUNCTION graphrag.set_provider(text, text, text, text, text, jsonb) IS 'Makes or replaces an endpoint. kind: openai (chat, embeddings) or rerank. base_url: for example https://api.openai.com/v1. The key is read from an environment variable or a file of the server when a call is made, and kept nowhere. options: concurrency (8), requests_per_minute, tokens_per_minute, timeout (120 s), stream_idle (60 s: an answer of ask_stream() of which nothing is fetched for so long ends and frees its place) and stream_seconds (600 s: so does one that is open for so long), streams_per_role (4 open at once in all sessions; the owner has no such limit), price_input and price_output (per million tokens), batch (false: true sends what workers ask through the endpoint''s batch API), batch_price (0.5 of the price), batch_requests (10000 per batch), batch_endpoint (what its requests ask for: /v1/chat/completions), json (schema, object, none), shape (rerank: cohere, tei), auth (bearer, api-key), chat_request and embedding_request (fields to add), headers, query. The server''s proxy variables (HTTPS_PROXY, NO_PROXY) hold, but not for endpoints on its own machine; redirects are not followed. Owner only; 42501 for others, 22023 for a bad value.';
+COMMENT ON FUNCTION graphrag.set_provider(text, text, text, text, text, jsonb) IS 'Makes or replaces an endpoint. kind: openai (chat, embeddings) or rerank. base_url: for example https://api.openai.com/v1. The key is read from an environment variable or a file of the server at each call, and stored nowhere. options: concurrency (8), requests_per_minute, tokens_per_minute, timeout (120 s), stream_idle (60 s: an answer of ask_stream() ends and frees its place when nothing is fetched for so long) and stream_seconds (600 s: or when it is open for so long), streams_per_role (4 open at once in all sessions; the owner has no such limit), price_input and price_output (per million tokens), batch (false; true: workers send requests through the endpoint''s batch API), batch_price (0.5 of the price), batch_requests (10000 per batch), batch_endpoint (the address in its requests: /v1/chat/completions), json (schema, object, none), shape (rerank: cohere, tei), auth (bearer, api-key), chat_request and embedding_request (fields to add), headers, query. The server''s proxy variables (HTTPS_PROXY, NO_PROXY) apply, but not to endpoints on its own machine; redirects are not followed. Owner only; 42501 for others, 22023 for a bad value.';
 
 CREATE FUNCTION graphrag.drop_provider(name text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -81,4 +81,4 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION graphrag.drop_provider(text) IS 'Removes a provider that no corpus refers to. Owner only; 2BP01 when one does, 42704 when there is none of that name.';
+COMMENT ON FUNCTION graphrag.drop_provider(text) IS 'Removes a provider that no corpus refers to. Owner only; 2BP01 if one does, 42704 for an unknown provider.';

@@ -12,7 +12,7 @@ CREATE TABLE graphrag.llm_cache (
 CREATE INDEX llm_cache_created_idx ON graphrag.llm_cache (corpus_id, created_at);
 SELECT pg_catalog.pg_extension_config_dump('graphrag.llm_cache', '');
 
-COMMENT ON TABLE graphrag.llm_cache IS 'Completely parsed answers of models, by corpus, model and prompt';
+COMMENT ON TABLE graphrag.llm_cache IS 'Valid answers of models, by corpus, model and prompt';
 COMMENT ON COLUMN graphrag.llm_cache.corpus_id IS 'Corpus';
 COMMENT ON COLUMN graphrag.llm_cache.key IS 'SHA-256 of model and messages';
 COMMENT ON COLUMN graphrag.llm_cache.purpose IS 'Role that asked: extract, keywords, relevance, summary, report, vision, answer';
@@ -49,7 +49,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION graphrag._keep_replies(int, text[], text[], text[], text[]) IS 'Keeps what models said, in the order of the keys; but for what another transaction keeps that is still open';
+COMMENT ON FUNCTION graphrag._keep_replies(int, text[], text[], text[], text[]) IS 'Keeps replies of models, in the order of the keys; without those that another open transaction keeps';
 
 -- Every request to a provider, also those that failed.
 CREATE TABLE graphrag.llm_calls (
@@ -73,9 +73,9 @@ CREATE INDEX llm_calls_at_idx ON graphrag.llm_calls (at);
 SELECT pg_catalog.pg_extension_config_dump('graphrag.llm_calls', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.llm_calls_id_seq', '');
 
-COMMENT ON TABLE graphrag.llm_calls IS 'Requests to providers: what they cost and how they ended. Holds no prompt and no answer.';
+COMMENT ON TABLE graphrag.llm_calls IS 'Requests to providers: their costs and outcomes. Holds no prompt and no answer.';
 COMMENT ON COLUMN graphrag.llm_calls.id IS 'Number of the call';
-COMMENT ON COLUMN graphrag.llm_calls.at IS 'Time it was written down';
+COMMENT ON COLUMN graphrag.llm_calls.at IS 'Time it was recorded';
 COMMENT ON COLUMN graphrag.llm_calls.corpus_id IS 'Corpus it was made for';
 COMMENT ON COLUMN graphrag.llm_calls.provider IS 'Provider';
 COMMENT ON COLUMN graphrag.llm_calls.model IS 'Model';
@@ -84,5 +84,5 @@ COMMENT ON COLUMN graphrag.llm_calls.tokens_in IS 'Tokens of the prompt, as the 
 COMMENT ON COLUMN graphrag.llm_calls.tokens_out IS 'Tokens of the answer';
 COMMENT ON COLUMN graphrag.llm_calls.cost IS 'By the provider''s prices at the time';
 COMMENT ON COLUMN graphrag.llm_calls.seconds IS 'Time from request to answer';
-COMMENT ON COLUMN graphrag.llm_calls.error IS 'What was wrong; null when the answer was used';
-COMMENT ON COLUMN graphrag.llm_calls.role IS 'Role that asked, current_user at the call; of workers the role that logged in; null: of a version that did not note it';
+COMMENT ON COLUMN graphrag.llm_calls.error IS 'The fault; null if the answer was used';
+COMMENT ON COLUMN graphrag.llm_calls.role IS 'Role that asked, current_user at the call; for workers the role that logged in; null: recorded by a version without this column';

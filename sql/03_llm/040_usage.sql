@@ -15,7 +15,7 @@ SELECT c.name AS corpus,
   JOIN graphrag.corpora c ON c.id = l.corpus_id
  GROUP BY 1, 2, 3, 4;
 
-COMMENT ON VIEW graphrag.llm_usage IS 'Requests to models by corpus, purpose, model and day, those that failed included. What search() asks is written down by the session''s next ask() or understand() of that corpus.';
+COMMENT ON VIEW graphrag.llm_usage IS 'Requests to models by corpus, purpose, model and day, failed ones included. Requests of search() are recorded by the session''s next ask() or understand() of that corpus.';
 COMMENT ON COLUMN graphrag.llm_usage.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.llm_usage.purpose IS 'Role: extract, keywords, relevance, summary, report, vision, answer; or embedding, rerank, check';
 COMMENT ON COLUMN graphrag.llm_usage.model IS 'Model';
@@ -24,7 +24,7 @@ COMMENT ON COLUMN graphrag.llm_usage.calls IS 'Requests';
 COMMENT ON COLUMN graphrag.llm_usage.tokens_in IS 'Tokens of prompts';
 COMMENT ON COLUMN graphrag.llm_usage.tokens_out IS 'Tokens of answers';
 COMMENT ON COLUMN graphrag.llm_usage.cost IS 'By the providers'' prices at the time';
-COMMENT ON COLUMN graphrag.llm_usage.failures IS 'Requests whose answer could not be used, or that had none';
+COMMENT ON COLUMN graphrag.llm_usage.failures IS 'Requests without a usable answer';
 COMMENT ON COLUMN graphrag.llm_usage.p50_ms IS 'Median time from request to answer, in milliseconds';
 COMMENT ON COLUMN graphrag.llm_usage.p95_ms IS '95th percentile of it';
 
@@ -35,7 +35,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "llm.endpoints.meters:metered", corpus_id, role)
 $$;
-COMMENT ON FUNCTION graphrag._metered(int, name) IS 'What a corpus, or one role of it, has spent this month (UTC), whatever became of the transactions; null: nothing is known';
+COMMENT ON FUNCTION graphrag._metered(int, name) IS 'Cost of a corpus, or of one role of it, this month (UTC), including rolled-back transactions; null: unknown';
 
 CREATE VIEW graphrag.llm_usage_by_role AS
 SELECT c.name AS corpus,
@@ -55,15 +55,15 @@ SELECT c.name AS corpus,
 
 COMMENT ON VIEW graphrag.llm_usage_by_role IS 'Who spent what: requests to models by corpus, role and month';
 COMMENT ON COLUMN graphrag.llm_usage_by_role.corpus IS 'Corpus';
-COMMENT ON COLUMN graphrag.llm_usage_by_role.role IS 'Role that asked; of workers the role that logged in; null: not noted then';
-COMMENT ON COLUMN graphrag.llm_usage_by_role.month IS 'Begin of the month (UTC)';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.role IS 'Role that asked; for workers the role that logged in; null: not recorded';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.month IS 'Beginning of the month (UTC)';
 COMMENT ON COLUMN graphrag.llm_usage_by_role.calls IS 'Requests';
 COMMENT ON COLUMN graphrag.llm_usage_by_role.tokens_in IS 'Tokens of prompts';
 COMMENT ON COLUMN graphrag.llm_usage_by_role.tokens_out IS 'Tokens of answers';
 COMMENT ON COLUMN graphrag.llm_usage_by_role.cost IS 'By the providers'' prices at the time';
-COMMENT ON COLUMN graphrag.llm_usage_by_role.failures IS 'Requests whose answer could not be used, or that had none';
-COMMENT ON COLUMN graphrag.llm_usage_by_role.last_call IS 'Time the last was written down';
-COMMENT ON COLUMN graphrag.llm_usage_by_role.metered IS 'What the role''s limit goes by, in this month: also what transactions that were rolled back spent; null for earlier months and for workers';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.failures IS 'Requests without a usable answer';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.last_call IS 'Time the last one was recorded';
+COMMENT ON COLUMN graphrag.llm_usage_by_role.metered IS 'Cost that the role''s limit counts this month, including rolled-back transactions; null for earlier months and for workers';
 
 CREATE VIEW graphrag.budgets AS
 SELECT b.corpus,
@@ -78,9 +78,9 @@ SELECT b.corpus,
                graphrag._metered(c.id)::numeric AS metered
           FROM graphrag.corpora c) b;
 
-COMMENT ON VIEW graphrag.budgets IS 'What each corpus may spend in this calendar month, and has spent (UTC)';
+COMMENT ON VIEW graphrag.budgets IS 'The budget of each corpus for this calendar month (UTC), and its cost so far';
 COMMENT ON COLUMN graphrag.budgets.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.budgets.budget IS 'Option llm.monthly_budget; null: none';
-COMMENT ON COLUMN graphrag.budgets.spent IS 'Cost of this month''s calls, as llm_calls has them';
-COMMENT ON COLUMN graphrag.budgets.metered IS 'The same with what is under way and what transactions that were rolled back spent; null: nothing is known. The budget goes by the greater of both';
-COMMENT ON COLUMN graphrag.budgets.state IS 'unlimited, open, or reached: no call is made before the next month or a higher budget';
+COMMENT ON COLUMN graphrag.budgets.spent IS 'Cost of this month''s calls in llm_calls';
+COMMENT ON COLUMN graphrag.budgets.metered IS 'The same, with calls under way and rolled-back transactions; null: unknown. The budget counts the greater of both';
+COMMENT ON COLUMN graphrag.budgets.state IS 'unlimited, open, or reached: no call before the next month or a higher budget';

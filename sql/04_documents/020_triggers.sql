@@ -85,7 +85,7 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION graphrag._documents_before() IS 'Trigger of documents: corpus, hash, times';
+COMMENT ON FUNCTION graphrag._documents_before() IS 'Trigger of documents: sets corpus, hash, times';
 
 -- Rows that a subscription applies pass the other triggers. Their corpus is the one that they name: its number at the publisher may be
 -- another corpus' here, one that more may read. What the publisher has indexed is not what is indexed here: taken for it, former text
@@ -125,7 +125,7 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION graphrag._documents_replicated() IS 'Trigger of documents that replication applies: corpus, hash, and what is indexed here';
+COMMENT ON FUNCTION graphrag._documents_replicated() IS 'Trigger of documents that replication applies: sets corpus, hash, and the state of the index here';
 
 -- What the triggers of statements do, for rows that replication applies: it fires none of those but for TRUNCATE.
 -- SECURITY DEFINER: who applies rows may not write the queue.
@@ -242,7 +242,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._documents_deleted() IS 'Trigger of documents: queues the removal of what was derived';
+COMMENT ON FUNCTION graphrag._documents_deleted() IS 'Trigger of documents: queues the removal of derived rows';
 
 -- TRUNCATE has no transition table, and in a transaction with an old snapshot it takes more documents than this sees: a worker
 -- looks at what is left of them. Whatever waits is void.
@@ -258,7 +258,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._documents_truncated() IS 'Trigger of documents: queues the removal of everything derived';
+COMMENT ON FUNCTION graphrag._documents_truncated() IS 'Trigger of documents: queues the removal of all derived rows';
 
 CREATE TRIGGER documents_before BEFORE INSERT OR UPDATE ON graphrag.documents
     FOR EACH ROW EXECUTE FUNCTION graphrag._documents_before();

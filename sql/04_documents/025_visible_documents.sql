@@ -17,7 +17,7 @@ BEGIN
     RETURN EXISTS (SELECT FROM graphrag.granted_corpora g WHERE g.corpus_id = _may_use.corpus_id);
 END
 $$;
-COMMENT ON FUNCTION graphrag._may_use(int) IS 'Whether the caller was given a corpus, or needs not to be; with corpus_id null, whether he needs not to be';
+COMMENT ON FUNCTION graphrag._may_use(int) IS 'Whether the caller was granted a corpus, or needs no grant; with corpus_id null, whether he needs none';
 
 -- Whether the caller sees every document there is. The one rule for it: views, functions and the package ask here.
 CREATE FUNCTION graphrag._sees_all() RETURNS boolean
@@ -27,7 +27,7 @@ BEGIN
     RETURN NOT row_security_active('graphrag.documents') AND graphrag._may_use(NULL);
 END
 $$;
-COMMENT ON FUNCTION graphrag._sees_all() IS 'Whether the caller sees all documents: no row-level security holds for him, and no corpus need be given to him';
+COMMENT ON FUNCTION graphrag._sees_all() IS 'Whether the caller sees all documents: no row-level security applies to him, and he needs no grant of a corpus';
 
 -- Whether the caller sees all documents of a corpus. Cheap: it reads the catalog, no document. A corpus is seen whole by who sees all,
 -- or where of the policies only ours concern the corpus, they open it to him, and he may read all rows that are attached to it.
@@ -48,7 +48,7 @@ BEGIN
        AND graphrag_attached._reads_rows(corpus_id);
 END
 $$;
-COMMENT ON FUNCTION graphrag._reads_whole(int) IS 'Whether no policy narrows what the caller sees of a corpus';
+COMMENT ON FUNCTION graphrag._reads_whole(int) IS 'Whether no policy restricts what the caller sees of a corpus';
 
 -- Which corpora the caller sees whole, by their numbers. For the views: (SELECT graphrag._whole_corpora())[corpus_id] is run once in a
 -- statement, and the planner takes a subscript to cost nothing. So it comes first at every scan: EXPLAIN ANALYZE, which counts rows
@@ -76,4 +76,4 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION graphrag.visible_documents(boolean) IS 'Numbers of the documents that row-level security shows the caller; indexed_only: those whose current content is indexed. What the views show is made of these.';
+COMMENT ON FUNCTION graphrag.visible_documents(boolean) IS 'Numbers of the documents that row-level security shows the caller; indexed_only: those whose current content is indexed. The views show what these documents say.';

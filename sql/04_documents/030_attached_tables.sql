@@ -46,21 +46,21 @@ COMMENT ON COLUMN graphrag._attached_tables.metadata_columns IS 'Columns that be
 COMMENT ON COLUMN graphrag._attached_tables.attached_at IS 'Time of attach_table()';
 COMMENT ON COLUMN graphrag._attached_tables.needs_grant IS 'Whether the table''s owner must be allowed to write the corpus; false: the extension''s owner attached it';
 COMMENT ON COLUMN graphrag._attached_tables.key_columns IS 'Columns that become documents.source_key, several of them joined by "/"';
-COMMENT ON COLUMN graphrag._attached_tables.key_prefix IS 'What stands before them in documents.source_key';
-COMMENT ON COLUMN graphrag._attached_tables.metadata_keys IS 'Fields of documents.metadata, one for each of metadata_columns: their names when they were attached';
-COMMENT ON COLUMN graphrag._attached_tables.where_column IS 'Boolean column that says which rows are documents; null: all are';
+COMMENT ON COLUMN graphrag._attached_tables.key_prefix IS 'Prefix of documents.source_key';
+COMMENT ON COLUMN graphrag._attached_tables.metadata_keys IS 'Fields of documents.metadata, one for each of metadata_columns: their names at attachment';
+COMMENT ON COLUMN graphrag._attached_tables.where_column IS 'Boolean column that says which rows are documents; null: all';
 COMMENT ON COLUMN graphrag._attached_tables.valid_from_column IS 'Column that becomes documents.valid_from';
 COMMENT ON COLUMN graphrag._attached_tables.valid_to_column IS 'Column that becomes documents.valid_to';
 COMMENT ON COLUMN graphrag._attached_tables.kind IS 'documents (attach_table), entities (attach_entities: each row is one), relationships (attach_relationships: each row of a join table is one)';
-COMMENT ON COLUMN graphrag._attached_tables.entity_type IS 'Type of the rows'' entities; null: rows are none';
-COMMENT ON COLUMN graphrag._attached_tables.name_is_unique IS 'Whether a unique index was on the name (title_column) when it was attached: a row is the entity of its name';
+COMMENT ON COLUMN graphrag._attached_tables.entity_type IS 'Type of the rows'' entities; null: rows are no entities';
+COMMENT ON COLUMN graphrag._attached_tables.name_is_unique IS 'Whether the name (title_column) had a unique index at attachment: then a row is the entity of its name';
 COMMENT ON COLUMN graphrag._attached_tables.is_referenced IS 'Whether relationships lead to rows of the table';
 COMMENT ON COLUMN graphrag._attached_tables.alias_columns IS 'Columns with further names of the row';
 COMMENT ON COLUMN graphrag._attached_tables.reference_columns IS 'Columns that name rows of other tables, one reference after the other';
-COMMENT ON COLUMN graphrag._attached_tables.reference_types IS 'Type of the relationship of each reference; of a join table the first is the source of its relationships, called from';
-COMMENT ON COLUMN graphrag._attached_tables.reference_prefixes IS 'What stands before the key of the other row, of each reference';
+COMMENT ON COLUMN graphrag._attached_tables.reference_types IS 'Type of the relationship of each reference; for a join table, the first reference is the source of its relationships, called from';
+COMMENT ON COLUMN graphrag._attached_tables.reference_prefixes IS 'Prefix of the other row''s key, for each reference';
 COMMENT ON COLUMN graphrag._attached_tables.reference_widths IS 'How many of reference_columns each reference takes';
-COMMENT ON COLUMN graphrag._attached_tables.reference_by_name IS 'Whether the key of the other row is its name, of each reference: then it is mentioned by that';
+COMMENT ON COLUMN graphrag._attached_tables.reference_by_name IS 'For each reference, whether the other row''s key is its name, by which it is then mentioned';
 
 -- The table of each attachment as it was last seen in this cluster: its columns by number, so that a rename is followed. Not dumped:
 -- a restore numbers columns anew, and a table that was never seen here was not dropped here.
@@ -83,7 +83,7 @@ COMMENT ON COLUMN graphrag._attached_seen.names IS 'Names of the columns that th
 COMMENT ON COLUMN graphrag._attached_seen.numbers IS 'Their numbers (pg_attribute.attnum)';
 COMMENT ON COLUMN graphrag._attached_seen.types IS 'Their types (pg_attribute.atttypid)';
 COMMENT ON COLUMN graphrag._attached_seen.partitions IS 'Partitions of the table, of every level, in order';
-COMMENT ON COLUMN graphrag._attached_seen.labels IS 'Values of enumerations among their types, each with its number (pg_enum.oid), in order: a value may be renamed without a row being written';
+COMMENT ON COLUMN graphrag._attached_seen.labels IS 'Values of enumerations among their types, each with its number (pg_enum.oid), in order: renaming a value writes no row';
 
 -- Why documents of an attached table do not follow it. Rows are added and no row is changed: the application's transactions write them,
 -- and at any isolation level an INSERT without a key waits for nobody and fails for nobody. A pass through the table ends them.
@@ -97,26 +97,26 @@ CREATE TABLE graphrag._attached_faults (
     needs_pass  boolean     NOT NULL
 );
 CREATE INDEX attached_faults_attached_id_idx ON graphrag._attached_faults (attached_id);
-COMMENT ON TABLE graphrag._attached_faults IS 'What kept documents of attached tables from following their rows';
+COMMENT ON TABLE graphrag._attached_faults IS 'Errors that kept documents of attached tables from following their rows';
 COMMENT ON COLUMN graphrag._attached_faults.attached_id IS 'Number of the attachment';
 COMMENT ON COLUMN graphrag._attached_faults.at IS 'Time of the statement that was not followed';
 COMMENT ON COLUMN graphrag._attached_faults.error_code IS 'SQLSTATE';
-COMMENT ON COLUMN graphrag._attached_faults.message IS 'What was wrong; it may quote a row';
+COMMENT ON COLUMN graphrag._attached_faults.message IS 'The error; it may quote a row';
 COMMENT ON COLUMN graphrag._attached_faults.hint IS 'What to do';
-COMMENT ON COLUMN graphrag._attached_faults.needs_pass IS 'Whether a statement was not followed, which a pass through the table makes good; false: rows that can be no documents';
+COMMENT ON COLUMN graphrag._attached_faults.needs_pass IS 'Whether a statement was not followed, which a pass through the table repairs; false: rows that cannot be documents';
 
 -- Which documents come from which table: they alone follow its deletes and TRUNCATE. No foreign key: detaching a large
 -- table must not rewrite its documents; a number that is in _attached_tables no more is history, and is never used again.
 ALTER TABLE graphrag.documents ADD COLUMN attached_id int;
 CREATE INDEX documents_attached_id_idx ON graphrag.documents (attached_id) WHERE attached_id IS NOT NULL;
-COMMENT ON COLUMN graphrag.documents.attached_id IS 'Number of the attachment of the table the document comes from; null: written here';
+COMMENT ON COLUMN graphrag.documents.attached_id IS 'Number of the attachment of the table that the document comes from; null: written here';
 
 -- Reading a table plans its index expressions, predicates and statistics: code of whoever owns it. So nothing of ours reads an
 -- attached table unless whoever owns it, and the code, has the reader's rights anyway. What reads it is a trigger function of
 -- the attachment that the table's owner owns, or the owner's own session. What they need lies in this schema, which anyone may
 -- use: it holds no data, and its functions run with the rights of who calls them and see the catalog alone.
 CREATE SCHEMA graphrag_attached;
-COMMENT ON SCHEMA graphrag_attached IS 'pg_graphrag: what the owners of attached tables run; not to be called by hand';
+COMMENT ON SCHEMA graphrag_attached IS 'pg_graphrag: functions that owners of attached tables run; not to be called by hand';
 
 -- The table of an attachment: the relation that carries its triggers, by oid or, after a restore, by name. So a rename
 -- works, and a trigger of somebody's own making cannot feed the corpus. Null when the table is gone.
@@ -176,7 +176,7 @@ SELECT a.id, s.corpus, c.oid AS relation, c.relowner AS owner, n.nspname AS sche
                                                     c.oid, w.names, w.numbers) x (names)
         WHERE k.id = a.corpus_id
        OFFSET 0) s;
-COMMENT ON VIEW graphrag._attachments IS 'Attachments whose tables are there, by the names that tables and columns have now';
+COMMENT ON VIEW graphrag._attachments IS 'Attachments whose tables exist, with the current names of tables and columns';
 
 -- Those of tables that the caller owns. With the rights of the extension's owner on what it shows.
 CREATE VIEW graphrag_attached._attachments WITH (security_barrier = true) AS

@@ -362,7 +362,7 @@ CREATE FUNCTION graphrag._is_lines(attached_id int, content text) RETURNS boolea
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 RETURN strpos(content, E'\n\n') = 0
        AND EXISTS (SELECT FROM graphrag._attached_tables a WHERE a.id = attached_id AND a.kind <> 'documents');
-COMMENT ON FUNCTION graphrag._is_lines(int, text) IS 'Whether a document is a row of an attached table that has no texts';
+COMMENT ON FUNCTION graphrag._is_lines(int, text) IS 'Whether a document is a row of an attached table without texts';
 
 -- SQL that compares the key of row r with other values, one for each key column.
 CREATE FUNCTION graphrag_attached._has_key(s record, others text[]) RETURNS text

@@ -336,7 +336,7 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION graphrag._set_caller() IS 'Trigger of what others insert: who they are';
+COMMENT ON FUNCTION graphrag._set_caller() IS 'Trigger of rows that others insert: records their role';
 CREATE TRIGGER attached_by INSTEAD OF INSERT ON graphrag_attached._handover
     FOR EACH ROW EXECUTE FUNCTION graphrag._set_caller();
 CREATE TRIGGER attached_handed_over INSTEAD OF INSERT ON graphrag_attached._handover

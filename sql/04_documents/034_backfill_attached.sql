@@ -445,4 +445,4 @@ from pg_graphrag.server import call
 call(plpy, "@extversion@", "index.documents.attach:backfill_table", source, corpus)
 $$;
 COMMENT ON PROCEDURE graphrag.backfill_table(regclass, text) IS
-    'Brings the documents of an attached table up to date with its rows, for one corpus or all: after attach_table(), and after writes that bypassed the triggers. For the owner of the table, in a session of its own (a superuser may not, unless the table is a superuser''s); of the extension owner''s tables workers do the same. Commits step by step: call it as a statement of its own. 42501 for who is not the owner, 42704 for a table that is not attached.';
+    'Brings the documents of an attached table up to date with its rows, for one corpus or all: after attach_table(), and after writes that bypassed the triggers. For the owner of the table, in a session of its own (a superuser may not, unless a superuser owns the table); workers do the same for tables of the extension''s owner. Commits step by step: call it as a statement of its own. 42501 if the caller is not the owner, 42704 for a table that is not attached.';

@@ -20,17 +20,17 @@ CREATE TABLE graphrag_attached._replicated (
 -- A key may be longer than a B-tree takes.
 CREATE INDEX replicated_source_key_idx ON graphrag_attached._replicated USING hash (source_key);
 COMMENT ON TABLE graphrag_attached._replicated IS 'Documents of rows that replication brought to attached tables, until a worker writes them';
-COMMENT ON COLUMN graphrag_attached._replicated.source_key IS 'Of write and delete: the document''s';
-COMMENT ON COLUMN graphrag_attached._replicated.title IS 'Of write: the document''s; of fault: SQLSTATE';
-COMMENT ON COLUMN graphrag_attached._replicated.content IS 'Of write: the document''s; of fault: the message';
-COMMENT ON COLUMN graphrag_attached._replicated.metadata IS 'Of write: the document''s';
-COMMENT ON COLUMN graphrag_attached._replicated.valid_from IS 'Of write: the document''s';
-COMMENT ON COLUMN graphrag_attached._replicated.valid_to IS 'Of write: the document''s';
+COMMENT ON COLUMN graphrag_attached._replicated.source_key IS 'For write and delete: the document''s';
+COMMENT ON COLUMN graphrag_attached._replicated.title IS 'For write: the document''s; for fault: SQLSTATE';
+COMMENT ON COLUMN graphrag_attached._replicated.content IS 'For write: the document''s; for fault: the message';
+COMMENT ON COLUMN graphrag_attached._replicated.metadata IS 'For write: the document''s';
+COMMENT ON COLUMN graphrag_attached._replicated.valid_from IS 'For write: the document''s';
+COMMENT ON COLUMN graphrag_attached._replicated.valid_to IS 'For write: the document''s';
 COMMENT ON COLUMN graphrag_attached._replicated.attached_id IS 'Number of the attachment';
-COMMENT ON COLUMN graphrag_attached._replicated.action IS 'write or delete a document; truncate: delete all; pass: compare the whole table; fault: a row of which no document could be made';
-COMMENT ON COLUMN graphrag_attached._replicated.caller IS 'Who noted it, who must own the table';
+COMMENT ON COLUMN graphrag_attached._replicated.action IS 'write or delete a document; truncate: delete all; pass: compare the whole table; fault: a row that cannot be a document';
+COMMENT ON COLUMN graphrag_attached._replicated.caller IS 'Role that recorded it, which must own the table';
 COMMENT ON COLUMN graphrag_attached._replicated.at IS 'Time of its transaction';
-COMMENT ON COLUMN graphrag_attached._replicated.id IS 'Order: what was noted later of a key holds';
+COMMENT ON COLUMN graphrag_attached._replicated.id IS 'Order: the latest entry of a key counts';
 
 -- Whether the session applies what another one wrote.
 CREATE FUNCTION graphrag_attached._is_replicated() RETURNS boolean
@@ -54,7 +54,7 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION graphrag_attached._replicated_by() IS 'Trigger of what replication brought to attached tables: who says so';
+COMMENT ON FUNCTION graphrag_attached._replicated_by() IS 'Trigger of entries about replicated rows: records the role';
 CREATE TRIGGER replicated_by BEFORE INSERT ON graphrag_attached._replicated
     FOR EACH ROW EXECUTE FUNCTION graphrag_attached._replicated_by();
 ALTER TABLE graphrag_attached._replicated ENABLE ALWAYS TRIGGER replicated_by;

@@ -17,7 +17,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION graphrag.attach_entities(regclass, text, name[], name, name[], text, name[], name[], jsonb) IS
-    'Makes each row of a table an entity of a corpus, with its name, aliases, type (null: the name of the table) and attributes, and a document of it, whose content names them and has the columns of text. It follows the table as attach_table() does. Where a unique index is on the column of the name alone, the row is the entity of that name that documents mention; else an entity "name (key)" that is related to it. A row is seen by who may SELECT these columns of it. Options: key_prefix (stands before the key in source_key; default: the name of the table and "/"), where, valid_from, valid_to. For the owner of the table, who may be granted EXECUTE.';
+    'Makes each row of a table an entity of a corpus, with its name, aliases, type (null: the name of the table) and attributes, and a document of it, whose content names them and has the columns of text. It follows the table like attach_table(). If the column of the name alone has a unique index, the row is the entity of that name that documents mention; else an entity "name (key)" that is related to it. Roles that may SELECT these columns of a row see it. Options: key_prefix (stands before the key in source_key; default: the name of the table and "/"), where, valid_from, valid_to. For the owner of the table, who may be granted EXECUTE.';
 
 CREATE FUNCTION graphrag.attach_relationships(source regclass, corpus text, type text, to_columns name[], to_table regclass,
     from_columns name[] DEFAULT '{}', from_table regclass DEFAULT NULL, attributes name[] DEFAULT '{}', options jsonb DEFAULT '{}') RETURNS void
@@ -64,7 +64,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION graphrag.attach_relationships(regclass, text, text, name[], regclass, name[], regclass, name[], jsonb) IS
-    'Makes foreign keys relationships of a type. Without from_columns: of the rows'' own entities (attach_entities() attached the table) to the rows of to_table that to_columns name, in the order of the key columns by which it is attached. With from_columns and from_table: each row of a join table is a relationship from a row of the one to a row of the other, with attributes of its own. Columns need not have a constraint. Options, for a join table: key_columns (default: its primary key), key_prefix, where, valid_from, valid_to. For the owner of the table, who may be granted EXECUTE, and has the privilege REFERENCES on the others.';
+    'Makes foreign keys relationships of a type. Without from_columns: from the rows'' own entities (attach_entities() attached the table) to the rows of to_table that to_columns name, in the order of the key columns by which it is attached. With from_columns and from_table: each row of a join table is a relationship from a row of the one to a row of the other, with attributes of its own. Columns need no constraint. Options, for a join table: key_columns (default: its primary key), key_prefix, where, valid_from, valid_to. For the owner of the table, who may be granted EXECUTE, and needs the privilege REFERENCES on the others.';
 
 CREATE FUNCTION graphrag_attached._check_row_options(function text, options jsonb) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp

@@ -10,7 +10,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION graphrag.detach_table(regclass, text, boolean) IS
-    'Ends what attach_table(), attach_entities() and attach_relationships() began, for one corpus or all: the table''s documents stay as they are and no longer follow it, or are deleted (keep_documents => false, and always where rows are entities or relationships). For the owner of the table. Of a table that was dropped, the number in the hint of attached_tables is its name.';
+    'Ends attach_table(), attach_entities() and attach_relationships() for one corpus or all: the table''s documents stay unchanged and no longer follow it, or are deleted (keep_documents => false, and always if rows are entities or relationships). For the owner of the table. For a dropped table, use the number in the hint of attached_tables as its name.';
 
 -- Ends one attachment. The table is locked before anything else, as by those who write it: no deadlock with them.
 CREATE FUNCTION graphrag._detach(attached_id int, keep_documents boolean) RETURNS void

@@ -30,27 +30,27 @@ ALTER TABLE graphrag.pictures ALTER COLUMN content SET STORAGE EXTERNAL;
 SELECT pg_catalog.pg_extension_config_dump('graphrag.pictures', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.pictures_id_seq', '');
 
-COMMENT ON TABLE graphrag.pictures IS 'Pictures of documents. INSERT, UPDATE and DELETE are the interface; what their words say is found as the document''s text is. They go with the document and with its content';
+COMMENT ON TABLE graphrag.pictures IS 'Pictures of documents. INSERT, UPDATE and DELETE are the interface; their texts are found like the document''s text. They are deleted with the document and with its content';
 COMMENT ON COLUMN graphrag.pictures.id IS 'Number of the picture';
 COMMENT ON COLUMN graphrag.pictures.corpus_id IS 'Corpus of the document; set by trigger';
 COMMENT ON COLUMN graphrag.pictures.document_id IS 'Document of the picture';
-COMMENT ON COLUMN graphrag.pictures.place IS 'Character of the document''s content before which it stands, from 0; null: its page alone is known';
+COMMENT ON COLUMN graphrag.pictures.place IS 'The picture stands before this character of the document''s content, from 0; null: only its page is known';
 COMMENT ON COLUMN graphrag.pictures.page IS 'Page, from 1; null: that of its place';
-COMMENT ON COLUMN graphrag.pictures.is_page IS 'Whether it shows the whole page, as of a scan: what the text says on that page is cited with it';
+COMMENT ON COLUMN graphrag.pictures.is_page IS 'Whether it shows the whole page, as of a scan: citations of the text on that page have its number';
 COMMENT ON COLUMN graphrag.pictures.media_type IS 'image/png, image/jpeg, image/gif or image/webp, as its bytes begin; set by trigger';
 COMMENT ON COLUMN graphrag.pictures.content IS 'Bytes of the file, at most 10 MiB';
 COMMENT ON COLUMN graphrag.pictures.width IS 'Pixels';
 COMMENT ON COLUMN graphrag.pictures.height IS 'Pixels';
-COMMENT ON COLUMN graphrag.pictures.alternative_text IS 'What the document says in its place';
-COMMENT ON COLUMN graphrag.pictures.caption IS 'What the document says beside it';
-COMMENT ON COLUMN graphrag.pictures.recognised_text IS 'Text in it, as recognised';
-COMMENT ON COLUMN graphrag.pictures.description IS 'What it shows: a model of the role vision says it, or the application; null: not described';
-COMMENT ON COLUMN graphrag.pictures.error IS 'Why the model could not describe it; retry_failed() has it asked again';
+COMMENT ON COLUMN graphrag.pictures.alternative_text IS 'The document''s replacement for it';
+COMMENT ON COLUMN graphrag.pictures.caption IS 'The document''s text beside it';
+COMMENT ON COLUMN graphrag.pictures.recognised_text IS 'Recognised text in it';
+COMMENT ON COLUMN graphrag.pictures.description IS 'What it shows, by a model of the role vision or the application; null: not described';
+COMMENT ON COLUMN graphrag.pictures.error IS 'Why the model could not describe it; retry_failed() asks again';
 COMMENT ON COLUMN graphrag.pictures.document_key IS 'document_id as text, by which row-level security looks it up';
 
 ALTER TABLE graphrag.documents ADD COLUMN pictures_hash text;
 CREATE INDEX documents_pictured_idx ON graphrag.documents (id) WHERE pictures_hash IS NOT NULL;
-COMMENT ON COLUMN graphrag.documents.pictures_hash IS 'SHA-256 (hex) of what its pictures say, part of content_hash; null: it has none; set by trigger';
+COMMENT ON COLUMN graphrag.documents.pictures_hash IS 'SHA-256 (hex) of its pictures'' texts, part of content_hash; null: it has no pictures; set by trigger';
 
 -- The media type that bytes begin with; null: none that a browser shows without running anything.
 CREATE FUNCTION graphrag._picture_type(content bytea) RETURNS text
@@ -59,7 +59,7 @@ RETURN CASE WHEN substr(content, 1, 8) = '\x89504e470d0a1a0a' THEN 'image/png'
             WHEN substr(content, 1, 3) = '\xffd8ff' THEN 'image/jpeg'
             WHEN substr(content, 1, 6) IN ('GIF87a'::bytea, 'GIF89a'::bytea) THEN 'image/gif'
             WHEN substr(content, 1, 4) = 'RIFF'::bytea AND substr(content, 9, 4) = 'WEBP'::bytea THEN 'image/webp' END;
-COMMENT ON FUNCTION graphrag._picture_type(bytea) IS 'Media type of a picture by its first bytes; null for what is not kept';
+COMMENT ON FUNCTION graphrag._picture_type(bytea) IS 'Media type of a picture by its first bytes; null for types that are not kept';
 
 -- With the numbers: a chunk names its picture.
 CREATE FUNCTION graphrag._pictures_hash(document_id bigint) RETURNS text
@@ -71,7 +71,7 @@ BEGIN
               FROM graphrag.pictures p WHERE p.document_id = _pictures_hash.document_id);
 END
 $$;
-COMMENT ON FUNCTION graphrag._pictures_hash(bigint) IS 'What tells the pictures of a document from others, as far as they are indexed; null: it has none';
+COMMENT ON FUNCTION graphrag._pictures_hash(bigint) IS 'Identifies the indexed contents of a document''s pictures; null: it has none';
 
 -- A picture is seen with its document. As of documents_policies: subscripts cost nothing, so they come before conditions of the reader's.
 -- SECURITY INVOKER: row-level security of documents is the caller's.
@@ -143,7 +143,7 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION graphrag._pictures_before() IS 'Trigger of pictures: rights, corpus, media type and bounds';
+COMMENT ON FUNCTION graphrag._pictures_before() IS 'Trigger of pictures: checks rights, corpus, media type and bounds';
 
 -- After each statement: what pictures say is part of what their documents are, whose triggers queue the work.
 CREATE FUNCTION graphrag._settle_pictures(document_ids bigint[]) RETURNS void
@@ -176,7 +176,7 @@ BEGIN
     PERFORM graphrag._copy_pictures(changed_ids);
 END
 $$;
-COMMENT ON FUNCTION graphrag._settle_pictures(bigint[]) IS 'Brings documents, and their latest versions in a history, to what their pictures are';
+COMMENT ON FUNCTION graphrag._settle_pictures(bigint[]) IS 'Brings documents, and their latest versions in a history, in line with their pictures';
 
 -- SECURITY DEFINER: documents' pictures_hash is not the application's to write.
 CREATE FUNCTION graphrag._pictures_changed() RETURNS trigger
@@ -191,7 +191,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._pictures_changed() IS 'Trigger of pictures: their documents are due';
+COMMENT ON FUNCTION graphrag._pictures_changed() IS 'Trigger of pictures: queues their documents';
 
 CREATE TRIGGER pictures_before BEFORE INSERT OR UPDATE OR DELETE ON graphrag.pictures
     FOR EACH ROW EXECUTE FUNCTION graphrag._pictures_before();

@@ -4,7 +4,7 @@ ALTER TABLE graphrag.documents
     ADD COLUMN retracted_at timestamptz,
     ADD COLUMN retraction_reason text,
     ADD CONSTRAINT documents_retraction_check CHECK (retracted_at IS NOT NULL OR retraction_reason IS NULL);
-COMMENT ON COLUMN graphrag.documents.retracted_at IS 'Since when the document is retracted: no search and no view of the graph has anything of it; null: it is not. graphrag.retract() sets it';
+COMMENT ON COLUMN graphrag.documents.retracted_at IS 'Time since when the document is retracted and no search and no view of the graph contains it; null: it is not. graphrag.retract() sets it';
 COMMENT ON COLUMN graphrag.documents.retraction_reason IS 'Why it is retracted';
 
 CREATE FUNCTION graphrag.retract(corpus text, source_key text, reason text, retracted_at timestamptz DEFAULT now()) RETURNS void
@@ -28,7 +28,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION graphrag.retract(text, text, text, timestamptz) IS 'Retracts a document: from now on no search and no view of the graph has anything of it, and when a worker has come nor has cypher(); its row stays, with reason and moment. Again: the later reason and moment count. With the rights of who calls, as UPDATE of documents (retracted_at, retraction_reason). 22023 without a reason or for a moment in the future; P0002 where the caller sees no such document; 42501 without the right.';
+COMMENT ON FUNCTION graphrag.retract(text, text, text, timestamptz) IS 'Retracts a document: from now on no search and no view of the graph contains it, and after the next worker run neither does cypher(); its row stays, with reason and time. If it is retracted again, the later reason and time count. Needs the caller''s right to UPDATE documents (retracted_at, retraction_reason). 22023 without a reason or for a time in the future; P0002 if the caller sees no such document; 42501 without the right.';
 
 CREATE FUNCTION graphrag.undo_retraction(corpus text, source_key text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -43,7 +43,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION graphrag.undo_retraction(text, text) IS 'Ends the retraction of a document, which workers index again; nothing where it is not retracted. Rights and errors as of retract().';
+COMMENT ON FUNCTION graphrag.undo_retraction(text, text) IS 'Ends the retraction of a document, which workers index again; no effect if it is not retracted. Rights and errors as for retract().';
 
 CREATE FUNCTION graphrag._refuse_unknown_document(corpus text, source_key text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -56,4 +56,4 @@ BEGIN
         USING ERRCODE = 'no_data_found', HINT = 'SELECT source_key FROM graphrag.documents lists those that you may see.';
 END
 $$;
-COMMENT ON FUNCTION graphrag._refuse_unknown_document(text, text) IS 'Says that there is no such corpus, or no such document that the caller sees';
+COMMENT ON FUNCTION graphrag._refuse_unknown_document(text, text) IS 'Raises that there is no such corpus, or no such document that the caller sees';

@@ -9,23 +9,23 @@ CREATE TABLE graphrag._histories (
     CONSTRAINT _histories_history_fkey FOREIGN KEY (history_id) REFERENCES graphrag.corpora (id) ON DELETE CASCADE
 );
 SELECT pg_catalog.pg_extension_config_dump('graphrag._histories', '');
-COMMENT ON TABLE graphrag._histories IS 'Which corpora have their versions kept, and where';
+COMMENT ON TABLE graphrag._histories IS 'Corpora whose versions are kept, and where';
 COMMENT ON COLUMN graphrag._histories.corpus_id IS 'The corpus';
 COMMENT ON COLUMN graphrag._histories.history_id IS 'The corpus of its versions';
 
 ALTER TABLE graphrag.documents ADD COLUMN version_of bigint;
 CREATE UNIQUE INDEX documents_version_of_key ON graphrag.documents (version_of) WHERE version_of IS NOT NULL;
-COMMENT ON COLUMN graphrag.documents.version_of IS 'Of a history: number of the document whose latest version this is; null: a version that was replaced, or no version';
+COMMENT ON COLUMN graphrag.documents.version_of IS 'In a history: number of the document whose latest version this is; null: a version that was replaced, or no version';
 
 -- The key of a version. The mark has a fixed length, so no two keys have the same: whatever a key of the application looks like.
 CREATE FUNCTION graphrag._version_stem(source_key text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 RETURN CASE WHEN octet_length(source_key) <= 1970 THEN source_key ELSE encode(sha256(convert_to(source_key, 'UTF8')), 'hex') END;
-COMMENT ON FUNCTION graphrag._version_stem(text) IS 'What the keys of all versions of a document begin with: 28 characters follow';
+COMMENT ON FUNCTION graphrag._version_stem(text) IS 'Common beginning of the keys of all versions of a document; 28 characters follow';
 CREATE FUNCTION graphrag._version_key(source_key text, moment timestamptz) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 RETURN graphrag._version_stem(source_key) || to_char(moment AT TIME ZONE 'UTC', '"@"YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
-COMMENT ON FUNCTION graphrag._version_key(text, timestamptz) IS 'Key of the version of a document that was written at a moment';
+COMMENT ON FUNCTION graphrag._version_key(text, timestamptz) IS 'Key of the version of a document that was written at a time';
 
 -- Writes what documents say now as their latest versions, valid from these moments. On conflict: the document was deleted and inserted
 -- again in one transaction, or took another's key, so that its version was never to be seen.
@@ -88,7 +88,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION graphrag._change_versions(bigint[], boolean[], boolean[]) IS 'Ends versions of documents that were changed or deleted, and begins the next';
+COMMENT ON FUNCTION graphrag._change_versions(bigint[], boolean[], boolean[]) IS 'Ends versions of changed or deleted documents, and begins the next';
 
 -- SECURITY DEFINER: who writes a document may not write the history. No nested loops, as in _documents_updated().
 CREATE FUNCTION graphrag._keep_versions() RETURNS trigger
@@ -175,7 +175,7 @@ BEGIN
      HAVING count(*) > 0;
 END
 $$;
-COMMENT ON FUNCTION graphrag._settle_versions(int) IS 'Ends versions that are no more what their documents say, and begins those that lack';
+COMMENT ON FUNCTION graphrag._settle_versions(int) IS 'Ends versions that differ from their documents, and begins missing ones';
 
 -- SECURITY INVOKER: row-level security of the histories is the caller's.
 CREATE VIEW graphrag.versions WITH (security_invoker = true) AS
@@ -197,18 +197,18 @@ SELECT c.name AS corpus,
   JOIN graphrag._histories h ON h.history_id = v.corpus_id
   JOIN graphrag.corpora c ON c.id = h.corpus_id
  WHERE v.source_key ~ '@[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}Z$';
-COMMENT ON VIEW graphrag.versions IS 'Versions of the documents of corpora with a history, as far as the caller may see the documents of the history';
+COMMENT ON VIEW graphrag.versions IS 'Versions of the documents of corpora with a history, for callers who see the documents of the history';
 COMMENT ON COLUMN graphrag.versions.corpus IS 'Corpus of the document';
-COMMENT ON COLUMN graphrag.versions.source_key IS 'Key of the document; of one longer than 1,970 bytes its SHA-256';
+COMMENT ON COLUMN graphrag.versions.source_key IS 'Key of the document; for one longer than 1,970 bytes its SHA-256';
 COMMENT ON COLUMN graphrag.versions.history IS 'Corpus of the versions';
-COMMENT ON COLUMN graphrag.versions.document_id IS 'Number of the version, as search() of the history gives it';
+COMMENT ON COLUMN graphrag.versions.document_id IS 'Number of the version, as in results of search() of the history';
 COMMENT ON COLUMN graphrag.versions.version_key IS 'Key of the version in the history';
-COMMENT ON COLUMN graphrag.versions.version IS 'Its number among those that the caller may see, from 1';
-COMMENT ON COLUMN graphrag.versions.is_latest IS 'Whether it is what the document says now, or said when it was retracted';
+COMMENT ON COLUMN graphrag.versions.version IS 'Its number among the versions that the caller sees, from 1';
+COMMENT ON COLUMN graphrag.versions.is_latest IS 'Whether it equals the document now, or when it was retracted';
 COMMENT ON COLUMN graphrag.versions.written_at IS 'Time it was written';
-COMMENT ON COLUMN graphrag.versions.valid_from IS 'From when it counts; null: always has';
-COMMENT ON COLUMN graphrag.versions.valid_to IS 'Until when: it was replaced, deleted or retracted then, or its document says so; null: it still does';
+COMMENT ON COLUMN graphrag.versions.valid_from IS 'Start of validity; null: always';
+COMMENT ON COLUMN graphrag.versions.valid_to IS 'End of validity: it was replaced, deleted or retracted then, or its document says so; null: still valid';
 COMMENT ON COLUMN graphrag.versions.title IS 'Title';
 COMMENT ON COLUMN graphrag.versions.content IS 'Text';
 COMMENT ON COLUMN graphrag.versions.metadata IS 'Metadata';
-COMMENT ON COLUMN graphrag.versions.status IS 'Of its indexing, as of documents';
+COMMENT ON COLUMN graphrag.versions.status IS 'Its state of indexing, as in documents';

@@ -35,4 +35,4 @@ BEGIN ATOMIC
     SELECT pg_advisory_unlock(1735549294, l.objid::int4) FROM pg_locks l
      WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' AND l.classid = 1735549294 AND l.objsubid = 2 AND l.granted;
 END;
-COMMENT ON FUNCTION graphrag._end_work() IS 'Ends what _begin_work() began';
+COMMENT ON FUNCTION graphrag._end_work() IS 'Ends _begin_work()';

@@ -44,4 +44,4 @@ BEGIN
     RETURN retried;
 END
 $$;
-COMMENT ON FUNCTION graphrag.retry_failed(text) IS 'Queues dead letters again and ends the back-off of what waits, of one corpus or of all (null); providers that failed are asked again at once; returns how many jobs';
+COMMENT ON FUNCTION graphrag.retry_failed(text) IS 'Queues dead letters again and ends the back-off of waiting jobs, of one corpus or of all (null); failed providers are asked again at once; returns how many jobs';

@@ -45,7 +45,7 @@ SELECT a.id, c.name AS corpus, a.relation, v.owner, pg_catalog.format('%I.%I', a
         ORDER BY x.state = 'failed', x.next_attempt_at LIMIT 1) j ON true
   LEFT JOIN LATERAL (
        SELECT x.at FROM graphrag_attached._replicated x WHERE x.attached_id = a.id ORDER BY x.id LIMIT 1) r ON true;
-COMMENT ON VIEW graphrag._attached_states IS 'What attached_tables shows, of all of them';
+COMMENT ON VIEW graphrag._attached_states IS 'The rows of attached_tables, for all tables';
 
 -- With the owner's rights, for owners of attached tables and for pg_monitor, whom faults of rows are told by their codes alone.
 -- OFFSET 0: EXPLAIN ANALYZE would count tables of others for which a condition of the caller's held.
@@ -60,14 +60,14 @@ SELECT s.corpus, s.attached_table, s.state, s.behind_since, pg_catalog.now() - s
  CROSS JOIN LATERAL (SELECT CASE WHEN s.kind <> 'documents' AND s.state = 'current' THEN graphrag_attached._withholding(s.relation) END AS owners) w
  WHERE o.may_read OR pg_catalog.pg_has_role('pg_monitor', 'USAGE')
 OFFSET 0;
-COMMENT ON VIEW graphrag.attached_tables IS 'Tables that attach_table(), attach_entities() and attach_relationships() made sources, and whether their documents follow them. For the owner of the extension, owners of the tables, and pg_monitor.';
+COMMENT ON VIEW graphrag.attached_tables IS 'Tables that attach_table(), attach_entities() and attach_relationships() attached, and whether their documents follow them. For the owner of the extension, owners of the tables, and pg_monitor.';
 COMMENT ON COLUMN graphrag.attached_tables.corpus IS 'Corpus the rows go to';
 COMMENT ON COLUMN graphrag.attached_tables.attached_table IS 'The table, as last seen';
-COMMENT ON COLUMN graphrag.attached_tables.state IS 'current; behind (a worker will go through the table); failing (a worker went, and detail says why it did not come through); waiting (its owner must CALL backfill_table()); broken (detail says why its changes are not followed); dropped (workers will delete its documents); missing (not there after a restore, or without our triggers)';
+COMMENT ON COLUMN graphrag.attached_tables.state IS 'current; behind (a worker will go through the table); failing (a worker tried, and detail says why it failed); waiting (its owner must CALL backfill_table()); broken (detail says why its changes are not followed); dropped (workers will delete its documents); missing (gone after a restore, or without our triggers)';
 COMMENT ON COLUMN graphrag.attached_tables.behind_since IS 'Time of the first change that documents may not show; null: none';
 COMMENT ON COLUMN graphrag.attached_tables.lag IS 'Age of that change';
-COMMENT ON COLUMN graphrag.attached_tables.error_code IS 'SQLSTATE of what kept documents from following';
-COMMENT ON COLUMN graphrag.attached_tables.detail IS 'What that was; it may quote a row. Of a current one, that no reader sees its rows. Null for pg_monitor';
+COMMENT ON COLUMN graphrag.attached_tables.error_code IS 'SQLSTATE of the error that kept documents from following';
+COMMENT ON COLUMN graphrag.attached_tables.detail IS 'The error; it may quote a row. For a current table: that no reader sees its rows. Null for pg_monitor';
 COMMENT ON COLUMN graphrag.attached_tables.hint IS 'What to do. Null for pg_monitor';
 COMMENT ON COLUMN graphrag.attached_tables.attached_at IS 'Time it was attached';
 
@@ -198,7 +198,7 @@ EXCEPTION
         RAISE WARNING 'attached tables were not looked at: %', SQLERRM USING HINT = 'CALL graphrag.backfill_table(); brings documents up to date.';
 END
 $$;
-COMMENT ON FUNCTION graphrag._attached_rewritten() IS 'Event trigger: attached tables that are written anew';
+COMMENT ON FUNCTION graphrag._attached_rewritten() IS 'Event trigger: attached tables that are rewritten';
 
 -- Event triggers are for superusers to make. Without them workers and repair() see what became of attached tables.
 CREATE FUNCTION graphrag._make_event_triggers() RETURNS void

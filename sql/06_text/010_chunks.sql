@@ -30,26 +30,26 @@ CREATE INDEX chunks_nlp_idx ON graphrag.chunks (corpus_id) WHERE extraction IN (
 SELECT pg_catalog.pg_extension_config_dump('graphrag.chunks', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.chunks_id_seq', '');
 
-COMMENT ON TABLE graphrag.chunks IS 'Stretches of documents: the unit of retrieval and citation';
+COMMENT ON TABLE graphrag.chunks IS 'Parts of documents: the unit of retrieval and citation';
 COMMENT ON COLUMN graphrag.chunks.id IS 'Number of the chunk';
 COMMENT ON COLUMN graphrag.chunks.corpus_id IS 'Corpus of the chunk';
 COMMENT ON COLUMN graphrag.chunks.document_id IS 'Document of the chunk';
 COMMENT ON COLUMN graphrag.chunks.ordinal IS 'Place in the document, from 0';
 COMMENT ON COLUMN graphrag.chunks.start_offset IS 'First character in the document''s content, from 0';
-COMMENT ON COLUMN graphrag.chunks.own_offset IS 'First character that does not repeat the previous chunk (the overlap ends here)';
+COMMENT ON COLUMN graphrag.chunks.own_offset IS 'First character after the overlap with the previous chunk';
 COMMENT ON COLUMN graphrag.chunks.end_offset IS 'Character after the last';
-COMMENT ON COLUMN graphrag.chunks.language IS 'ISO 639 code the text was tokenised as';
+COMMENT ON COLUMN graphrag.chunks.language IS 'ISO 639 code of the language in which the text was tokenised';
 COMMENT ON COLUMN graphrag.chunks.content IS 'Text of the chunk';
 COMMENT ON COLUMN graphrag.chunks.token_count IS 'Tokens of the text, by the corpus'' tokenizer';
 COMMENT ON COLUMN graphrag.chunks.tsv IS 'Lexemes of title, section and text: what BM25 scores';
 COMMENT ON COLUMN graphrag.chunks.tf_overflow IS 'Exact counts {lexeme: tf} of lexemes that occur more often than a tsvector can hold';
-COMMENT ON COLUMN graphrag.chunks.extraction IS 'What a model''s extraction came to: complete, repaired (a part of its reply was unreadable), cut off (the rest of its reply could not be had: those of the NLP extractor are beside its mentions), or stood in (nothing of it could be used: the mentions are those of the NLP extractor); null: no model was asked';
-COMMENT ON COLUMN graphrag.chunks.section IS 'Headings under which all of the chunk''s own text stands, the outermost first, joined by › ; null: none';
+COMMENT ON COLUMN graphrag.chunks.extraction IS 'Result of a model''s extraction: complete, repaired (a part of its reply was unreadable), cut off (the rest of its reply could not be had: the NLP extractor''s mentions are added), or stood in (the reply was unusable: the mentions are the NLP extractor''s); null: no model was asked';
+COMMENT ON COLUMN graphrag.chunks.section IS 'Headings above all of the chunk''s own text, the outermost first, joined by › ; null: none';
 COMMENT ON COLUMN graphrag.chunks.page IS 'Page, from 1, of the first character: form feeds in the content end pages; null: the document has none';
-COMMENT ON COLUMN graphrag.chunks.unfit IS 'What a model extracted and the text or the schema has no place for: [{kind, item, reason}], with kept where the graph has it all the same; null: nothing';
-COMMENT ON COLUMN graphrag.chunks.concepts IS 'What NLP finds in a chunk, for walks of hybrid and ppr: where a model read it all concepts, else those that are too weak for entities. 8 bytes of BLAKE2b of the key of each mention, of one concept at most three, ascending; null: not looked for, or none too weak';
-COMMENT ON COLUMN graphrag.chunks.is_row IS 'Whether it is of a row of an attached table, whose mentions are the row''s';
-COMMENT ON COLUMN graphrag.chunks.picture_id IS 'Picture whose words it is of; its offsets go on behind the content. Null: it is of the content';
+COMMENT ON COLUMN graphrag.chunks.unfit IS 'Items that a model extracted and that do not fit the text or the schema: [{kind, item, reason}], with kept if the graph has it nevertheless; null: none';
+COMMENT ON COLUMN graphrag.chunks.concepts IS 'NLP''s concepts of the chunk, for walks of hybrid and ppr: all of them if a model read the chunk, else those too weak for entities. 8 bytes of BLAKE2b of the key of each mention, at most three for one concept, ascending; null: not looked for, or none too weak';
+COMMENT ON COLUMN graphrag.chunks.is_row IS 'Whether it belongs to a row of an attached table, whose mentions are the row''s';
+COMMENT ON COLUMN graphrag.chunks.picture_id IS 'Picture whose text it is; its offsets continue after the content. Null: it is of the content';
 
 -- Windows: the unit of dense embedding. They partition the own part of each chunk, so together they partition the document.
 CREATE TABLE graphrag.chunk_windows (
@@ -68,7 +68,7 @@ CREATE TABLE graphrag.chunk_windows (
 SELECT pg_catalog.pg_extension_config_dump('graphrag.chunk_windows', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.chunk_windows_id_seq', '');
 
-COMMENT ON TABLE graphrag.chunk_windows IS 'Stretches of about 60–120 words that fit an embedding model; a chunk scores as its best window';
+COMMENT ON TABLE graphrag.chunk_windows IS 'Parts of chunks with about 60–120 words that fit an embedding model; a chunk scores as its best window';
 COMMENT ON COLUMN graphrag.chunk_windows.id IS 'Number of the window';
 COMMENT ON COLUMN graphrag.chunk_windows.corpus_id IS 'Corpus of the window';
 COMMENT ON COLUMN graphrag.chunk_windows.document_id IS 'Document of the window';

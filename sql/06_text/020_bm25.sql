@@ -33,7 +33,7 @@ COMMENT ON COLUMN graphrag.bm25_segments.corpus_id IS 'Corpus of the items';
 COMMENT ON COLUMN graphrag.bm25_segments.kind IS 'chunk, entity_mention or relationship_mention';
 COMMENT ON COLUMN graphrag.bm25_segments.item_count IS 'Items, deleted ones included';
 COMMENT ON COLUMN graphrag.bm25_segments.total_length IS 'Sum of lengths, deleted items included';
-COMMENT ON COLUMN graphrag.bm25_segments.item_ids IS 'Items in ascending order, int64, little-endian; the place in this array is the ordinal of the item';
+COMMENT ON COLUMN graphrag.bm25_segments.item_ids IS 'Items in ascending order, int64, little-endian; the position in this array is the ordinal of the item';
 COMMENT ON COLUMN graphrag.bm25_segments.document_ids IS 'Document of each item, int64, little-endian';
 COMMENT ON COLUMN graphrag.bm25_segments.lengths IS 'Indexed terms of each item, int32, little-endian';
 
@@ -60,7 +60,7 @@ COMMENT ON COLUMN graphrag.bm25_postings.term IS 'Lexeme';
 COMMENT ON COLUMN graphrag.bm25_postings.df IS 'Items of the segment that contain it, deleted ones included';
 COMMENT ON COLUMN graphrag.bm25_postings.ordinals IS 'Their ordinals, ascending, int32, little-endian; null: frequencies has a byte for every item of the segment';
 COMMENT ON COLUMN graphrag.bm25_postings.frequencies IS 'Term frequencies, uint8; 255 stands for 255 and more';
-COMMENT ON COLUMN graphrag.bm25_postings.overflow IS 'Frequencies above 255: pairs of (place in frequencies, frequency), int32, little-endian; null when there are none';
+COMMENT ON COLUMN graphrag.bm25_postings.overflow IS 'Frequencies above 255: pairs of (place in frequencies, frequency), int32, little-endian; null if there are none';
 
 -- Deletions folded by optimize(): an immutable bit map, replaced by a new row.
 CREATE TABLE graphrag.bm25_deletions (

@@ -28,7 +28,7 @@ COMMENT ON COLUMN graphrag.embedding_spaces.model IS 'Embedding model';
 COMMENT ON COLUMN graphrag.embedding_spaces.dimensions IS 'Dimensions of its vectors';
 COMMENT ON COLUMN graphrag.embedding_spaces.state IS 'active (searched), building (being filled beside the active one), or retired (its tables go once nobody reads them)';
 COMMENT ON COLUMN graphrag.embedding_spaces.created_at IS 'Time of creation';
-COMMENT ON COLUMN graphrag.embedding_spaces.own_tables IS 'Whether its vectors have tables of their own (window_vectors_N and so on), as many vectors have';
+COMMENT ON COLUMN graphrag.embedding_spaces.own_tables IS 'Whether its vectors have tables of their own (window_vectors_N and so on), as large numbers of vectors do';
 
 CREATE TABLE graphrag.window_vectors (
     space_id    int    NOT NULL,
@@ -68,7 +68,7 @@ CREATE TABLE graphrag.entity_mention_vectors (
 CREATE INDEX entity_mention_vectors_chunk_idx ON graphrag.entity_mention_vectors (space_id, chunk_id);
 CREATE UNIQUE INDEX entity_mention_vectors_mention_idx ON graphrag.entity_mention_vectors (space_id, mention_id);
 SELECT pg_catalog.pg_extension_config_dump('graphrag.entity_mention_vectors', '');
-COMMENT ON TABLE graphrag.entity_mention_vectors IS 'Vectors of what a model said of entities (name and description) in chunks, L2-normalised';
+COMMENT ON TABLE graphrag.entity_mention_vectors IS 'Vectors of entity mentions that a model described (name and description), L2-normalised';
 COMMENT ON COLUMN graphrag.entity_mention_vectors.space_id IS 'Embedding space';
 COMMENT ON COLUMN graphrag.entity_mention_vectors.mention_id IS 'Mention, in entity_mentions';
 COMMENT ON COLUMN graphrag.entity_mention_vectors.chunk_id IS 'Chunk of the mention';
@@ -85,7 +85,7 @@ CREATE TABLE graphrag.relationship_mention_vectors (
 CREATE INDEX relationship_mention_vectors_chunk_idx ON graphrag.relationship_mention_vectors (space_id, chunk_id);
 CREATE UNIQUE INDEX relationship_mention_vectors_mention_idx ON graphrag.relationship_mention_vectors (space_id, mention_id);
 SELECT pg_catalog.pg_extension_config_dump('graphrag.relationship_mention_vectors', '');
-COMMENT ON TABLE graphrag.relationship_mention_vectors IS 'Vectors of what a model said of relationships (keywords, endpoints and description) in chunks, L2-normalised';
+COMMENT ON TABLE graphrag.relationship_mention_vectors IS 'Vectors of relationship mentions that a model described (keywords, endpoints and description), L2-normalised';
 COMMENT ON COLUMN graphrag.relationship_mention_vectors.space_id IS 'Embedding space';
 COMMENT ON COLUMN graphrag.relationship_mention_vectors.mention_id IS 'Mention, in relationship_mentions';
 COMMENT ON COLUMN graphrag.relationship_mention_vectors.chunk_id IS 'Chunk of the mention';
@@ -190,7 +190,7 @@ SELECT s.corpus_id
                   AND NOT (s.own_tables AND EXISTS (SELECT FROM graphrag.window_vectors v WHERE v.chunk_id = c.id AND v.space_id = s.id OFFSET 0))
                   AND NOT EXISTS (SELECT FROM graphrag.jobs j
                                    WHERE j.document_id = d.id AND j.chunks IS NULL AND j.last_error LIKE 'Unembeddable:%'));
-COMMENT ON VIEW graphrag._without_vectors IS 'Corpora whose texts have no vectors, which repair() has made again';
+COMMENT ON VIEW graphrag._without_vectors IS 'Corpora whose texts have no vectors, which repair() queues again';
 COMMENT ON COLUMN graphrag._without_vectors.corpus_id IS 'Corpus';
 
 -- After a restore of a part: where the vectors of a corpus, or their tables, are missing, a space is made in which workers embed its texts again.

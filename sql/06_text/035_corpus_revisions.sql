@@ -8,6 +8,6 @@ CREATE TABLE graphrag.corpus_revisions (
 ) WITH (fillfactor = 50);
 SELECT pg_catalog.pg_extension_config_dump('graphrag.corpus_revisions', '');
 
-COMMENT ON TABLE graphrag.corpus_revisions IS 'What sessions check by what they keep of small corpora in memory';
+COMMENT ON TABLE graphrag.corpus_revisions IS 'By these, sessions check whether their caches of a corpus are current';
 COMMENT ON COLUMN graphrag.corpus_revisions.corpus_id IS 'Corpus';
 COMMENT ON COLUMN graphrag.corpus_revisions.revision IS 'Transaction that last changed its chunks, mentions, graph or vectors';

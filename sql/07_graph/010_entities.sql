@@ -24,16 +24,16 @@ SELECT pg_catalog.pg_extension_config_dump('graphrag.entities_id_seq', '');
 COMMENT ON TABLE graphrag.entities IS 'Nodes of the knowledge graph, merged from entity_mentions by key';
 COMMENT ON COLUMN graphrag.entities.id IS 'Number of the entity';
 COMMENT ON COLUMN graphrag.entities.corpus_id IS 'Corpus of the entity';
-COMMENT ON COLUMN graphrag.entities.key IS 'Normalised name, unique in the corpus: as it is seen, NFKC, case-folded, white space collapsed (none beside Han and kana), one form of hyphens and apostrophes, outer quotes stripped';
+COMMENT ON COLUMN graphrag.entities.key IS 'Normalised name, unique in the corpus: without invisible characters, NFKC, case-folded, white space collapsed (removed beside Han and kana), one form of hyphens and apostrophes, outer quotes stripped';
 COMMENT ON COLUMN graphrag.entities.name IS 'Most frequent spelling (ties: smallest)';
-COMMENT ON COLUMN graphrag.entities.type IS 'Most frequent type (ties: smallest); NAME or CONCEPT, which say how it is written, only where no mention gave another, UNKNOWN where none gave one';
+COMMENT ON COLUMN graphrag.entities.type IS 'Most frequent type (ties: smallest); NAME or CONCEPT, which only say how it is written, if no mention gave another; UNKNOWN if none gave one';
 COMMENT ON COLUMN graphrag.entities.description IS 'Distinct descriptions by frequency; for concepts a sentence that mentions the entity';
 COMMENT ON COLUMN graphrag.entities.degree IS 'Number of relationships';
 COMMENT ON COLUMN graphrag.entities.mention_count IS 'Number of chunks that mention the entity';
 COMMENT ON COLUMN graphrag.entities.evidence_rank IS 'Smallest evidence_rank of the mentions: the one whose sentence is the description';
 COMMENT ON COLUMN graphrag.entities.summary_of IS 'Hash of the descriptions that a model has summarised into the description; null: it is no summary';
 COMMENT ON COLUMN graphrag.entities.summary_due IS 'Whether a model is to summarise the descriptions (from 8 of them, or 1200 tokens)';
-COMMENT ON COLUMN graphrag.entities.row_mention_count IS 'Of the chunks that mention the entity, those of rows of attached tables';
+COMMENT ON COLUMN graphrag.entities.row_mention_count IS 'Number of chunks of rows of attached tables that mention the entity';
 COMMENT ON COLUMN graphrag.entities.curated IS 'Whether people added it (create_entity, insert_graph): it stays when nothing mentions it';
 
 CREATE TABLE graphrag.entity_mentions (
@@ -67,7 +67,7 @@ CREATE INDEX entity_mentions_hidden_idx ON graphrag.entity_mentions (corpus_id, 
 SELECT pg_catalog.pg_extension_config_dump('graphrag.entity_mentions', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.entity_mentions_id_seq', '');
 
-COMMENT ON TABLE graphrag.entity_mentions IS 'What one chunk says of one entity. Never changes; entities are merged from these rows.';
+COMMENT ON TABLE graphrag.entity_mentions IS 'Mentions of one entity in one chunk. They never change; entities are merged from these rows.';
 COMMENT ON COLUMN graphrag.entity_mentions.id IS 'Number of the mention';
 COMMENT ON COLUMN graphrag.entity_mentions.corpus_id IS 'Corpus of the mention';
 COMMENT ON COLUMN graphrag.entity_mentions.document_id IS 'Document of the chunk';
@@ -78,13 +78,13 @@ COMMENT ON COLUMN graphrag.entity_mentions.name IS 'Spelling in the chunk (the m
 COMMENT ON COLUMN graphrag.entity_mentions.type IS 'Type the chunk gave';
 COMMENT ON COLUMN graphrag.entity_mentions.description IS 'Description the chunk gave; null for concepts, whose text is the sentence at start_offset';
 COMMENT ON COLUMN graphrag.entity_mentions.tf IS 'Occurrences in the chunk';
-COMMENT ON COLUMN graphrag.entity_mentions.evidence_rank IS 'Order among sentences that could describe the entity: by length, then by hash; null where there is a description';
+COMMENT ON COLUMN graphrag.entity_mentions.evidence_rank IS 'Order among sentences that could describe the entity: by length, then by hash; null if there is a description';
 COMMENT ON COLUMN graphrag.entity_mentions.start_offset IS 'First character of that sentence in the document''s content';
 COMMENT ON COLUMN graphrag.entity_mentions.end_offset IS 'Character after that sentence';
 COMMENT ON COLUMN graphrag.entity_mentions.windows IS 'Ordinals of the chunk''s windows that mention the entity';
 COMMENT ON COLUMN graphrag.entity_mentions.tsv IS 'Lexemes of name and description; null for concepts';
-COMMENT ON COLUMN graphrag.entity_mentions.attributes IS 'Attributes that the chunk gives, by the schema of the corpus: {name: value}; null: none';
-COMMENT ON COLUMN graphrag.entity_mentions.name_of IS 'raw_key of the row''s own entity in the chunk of an attached row, of which this is the name, an alias, a spelling of a code or the key; raw_key itself: the own entity; null: all others';
+COMMENT ON COLUMN graphrag.entity_mentions.attributes IS 'Attributes in the chunk, by the schema of the corpus: {name: value}; null: none';
+COMMENT ON COLUMN graphrag.entity_mentions.name_of IS 'In the chunk of an attached row: raw_key of the row''s own entity, if this is its name, an alias, a spelling of a code or the key; raw_key itself for the own entity; null for all others';
 
 -- Counted spellings, types and descriptions: a change costs the size of the change, also for an entity with 100,000 mentions.
 CREATE TABLE graphrag.entity_values (

@@ -37,14 +37,14 @@ COMMENT ON COLUMN graphrag.relationships.high_id IS 'The endpoint with the large
 COMMENT ON COLUMN graphrag.relationships.source_id IS 'Source entity, in the direction most mentions have';
 COMMENT ON COLUMN graphrag.relationships.target_id IS 'Target entity, in the direction most mentions have';
 COMMENT ON COLUMN graphrag.relationships.keywords IS 'Union of the mentions'' keywords, sorted';
-COMMENT ON COLUMN graphrag.relationships.description IS 'Distinct descriptions by frequency; for concepts a sentence that says both';
-COMMENT ON COLUMN graphrag.relationships.weight IS 'Sum of the mentions'' weights; for concepts the number of sentences that say both';
+COMMENT ON COLUMN graphrag.relationships.description IS 'Distinct descriptions by frequency; for concepts a sentence that names both';
+COMMENT ON COLUMN graphrag.relationships.weight IS 'Sum of the mentions'' weights; for concepts the number of sentences that name both';
 COMMENT ON COLUMN graphrag.relationships.mention_count IS 'Number of chunks that state the relationship';
 COMMENT ON COLUMN graphrag.relationships.direction IS 'Mentions from low to high minus mentions from high to low';
 COMMENT ON COLUMN graphrag.relationships.evidence_rank IS 'Smallest evidence_rank of the mentions: the one whose sentence is the description';
 COMMENT ON COLUMN graphrag.relationships.summary_of IS 'Hash of the descriptions that a model has summarised into the description; null: it is no summary';
 COMMENT ON COLUMN graphrag.relationships.summary_due IS 'Whether a model is to summarise the descriptions (from 8 of them, or 1200 tokens)';
-COMMENT ON COLUMN graphrag.relationships.row_mention_count IS 'Of the chunks that state the relationship, those of rows of attached tables';
+COMMENT ON COLUMN graphrag.relationships.row_mention_count IS 'Number of chunks of rows of attached tables that state the relationship';
 COMMENT ON COLUMN graphrag.relationships.curated IS 'Whether people added it (create_relationship, insert_graph): it stays when nothing states it';
 
 CREATE TABLE graphrag.relationship_mentions (
@@ -76,7 +76,7 @@ CREATE INDEX relationship_mentions_hidden_target_idx ON graphrag.relationship_me
 SELECT pg_catalog.pg_extension_config_dump('graphrag.relationship_mentions', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.relationship_mentions_id_seq', '');
 
-COMMENT ON TABLE graphrag.relationship_mentions IS 'What one chunk says of one pair of entities. Never changes; relationships are merged from these rows.';
+COMMENT ON TABLE graphrag.relationship_mentions IS 'Statements of one chunk about one pair of entities. They never change; relationships are merged from these rows.';
 COMMENT ON COLUMN graphrag.relationship_mentions.id IS 'Number of the mention';
 COMMENT ON COLUMN graphrag.relationship_mentions.corpus_id IS 'Corpus of the mention';
 COMMENT ON COLUMN graphrag.relationship_mentions.document_id IS 'Document of the chunk';
@@ -86,12 +86,12 @@ COMMENT ON COLUMN graphrag.relationship_mentions.source_key IS 'Normalised name 
 COMMENT ON COLUMN graphrag.relationship_mentions.target_key IS 'Normalised name of the target as the chunk gave it';
 COMMENT ON COLUMN graphrag.relationship_mentions.keywords IS 'Keywords the chunk gave; each is matchable on its own';
 COMMENT ON COLUMN graphrag.relationship_mentions.description IS 'Description the chunk gave; null for concepts, whose text is the sentence at start_offset';
-COMMENT ON COLUMN graphrag.relationship_mentions.weight IS 'Strength the chunk gave; for concepts the number of sentences that say both';
+COMMENT ON COLUMN graphrag.relationship_mentions.weight IS 'Strength the chunk gave; for concepts the number of sentences that name both';
 COMMENT ON COLUMN graphrag.relationship_mentions.forward IS 'True when the source is the relationship''s low_id';
-COMMENT ON COLUMN graphrag.relationship_mentions.evidence_rank IS 'Order among sentences that could describe the relationship: by length, then by hash; null where there is a description';
+COMMENT ON COLUMN graphrag.relationship_mentions.evidence_rank IS 'Order among sentences that could describe the relationship: by length, then by hash; null if there is a description';
 COMMENT ON COLUMN graphrag.relationship_mentions.start_offset IS 'First character of that sentence in the document''s content';
 COMMENT ON COLUMN graphrag.relationship_mentions.end_offset IS 'Character after that sentence';
-COMMENT ON COLUMN graphrag.relationship_mentions.windows IS 'Ordinals of the chunk''s windows that say both';
+COMMENT ON COLUMN graphrag.relationship_mentions.windows IS 'Ordinals of the chunk''s windows that name both';
 COMMENT ON COLUMN graphrag.relationship_mentions.tsv IS 'Lexemes of keywords, endpoints and description; null for concepts';
 
 CREATE TABLE graphrag.relationship_values (

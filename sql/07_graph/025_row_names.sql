@@ -24,7 +24,7 @@ BEGIN ATOMIC
               AND (n.raw_key <> n.name_of AND o.entity_id <> n.entity_id AND o.entity_id = f.entity_id) IS NOT TRUE
            OFFSET 0);
 END;
-COMMENT ON FUNCTION graphrag._rows_named(bigint[], bigint[]) IS 'Of entities those that are names of one row, each with the row''s own entity';
+COMMENT ON FUNCTION graphrag._rows_named(bigint[], bigint[]) IS 'Those of the given entities that are names of one row, each with the row''s own entity';
 
 -- The names of rows whose own entities are given, as these documents say.
 CREATE FUNCTION graphrag._names_of_rows(entities bigint[], documents bigint[]) RETURNS TABLE (name_id bigint, entity_id bigint)
@@ -38,7 +38,7 @@ BEGIN ATOMIC
                 WHERE o.entity_id = ANY (entities) AND o.name_of = o.raw_key AND o.document_id = ANY (documents)), documents) AS r
      WHERE r.entity_id = ANY (entities);
 END;
-COMMENT ON FUNCTION graphrag._names_of_rows(bigint[], bigint[]) IS 'The names of rows whose own entities are given';
+COMMENT ON FUNCTION graphrag._names_of_rows(bigint[], bigint[]) IS 'The names of the rows with these own entities';
 
 -- The names of rows as all documents give them: who sees a corpus whole reads this. The merge keeps it, a row where _rows_named has one.
 -- No foreign keys: an entity that goes has no mentions, and so no row here. The server would look for each, by whatever plan it has.
@@ -52,7 +52,7 @@ CREATE INDEX _row_names_entity_idx ON graphrag._row_names (entity_id);
 CREATE INDEX _row_names_corpus_idx ON graphrag._row_names (corpus_id);
 SELECT pg_catalog.pg_extension_config_dump('graphrag._row_names', '');
 
-COMMENT ON TABLE graphrag._row_names IS 'Entities that are names of one row, each with the row''s own entity, as all documents of a corpus give them';
+COMMENT ON TABLE graphrag._row_names IS 'Entities that are names of one row, each with the row''s own entity, according to all documents of a corpus';
 COMMENT ON COLUMN graphrag._row_names.name_id IS 'Entity that is a name of the row';
 COMMENT ON COLUMN graphrag._row_names.corpus_id IS 'Corpus of both';
 COMMENT ON COLUMN graphrag._row_names.entity_id IS 'The row''s own entity';
@@ -90,7 +90,7 @@ BEGIN ATOMIC
      CROSS JOIN LATERAL (VALUES (o.entity_id), (n.entity_id)) AS u (entity_id)
      WHERE o.entity_id IS DISTINCT FROM n.entity_id AND u.entity_id IS NOT NULL;
 END;
-COMMENT ON FUNCTION graphrag._renew_row_names(bigint[]) IS 'Brings the names of rows up to date after mentions of entities came, went or moved, and returns the rows with other names';
+COMMENT ON FUNCTION graphrag._renew_row_names(bigint[]) IS 'Brings the names of rows up to date after mentions of entities came, went or moved, and returns the rows with changed names';
 
 -- Numbers of rows that have names. The merge counts them (index/graph/merge.py).
 CREATE TABLE graphrag._named_rows (
@@ -104,12 +104,12 @@ CREATE TABLE graphrag._named_rows (
 CREATE INDEX _named_rows_corpus_idx ON graphrag._named_rows (corpus_id);
 SELECT pg_catalog.pg_extension_config_dump('graphrag._named_rows', '');
 
-COMMENT ON TABLE graphrag._named_rows IS 'Numbers of rows'' own entities and their names as one, as all documents of a corpus give them';
+COMMENT ON TABLE graphrag._named_rows IS 'Counts of rows'' own entities together with their names, according to all documents of a corpus';
 COMMENT ON COLUMN graphrag._named_rows.entity_id IS 'The row''s own entity';
 COMMENT ON COLUMN graphrag._named_rows.corpus_id IS 'Its corpus';
 COMMENT ON COLUMN graphrag._named_rows.degree IS 'Number of relationships with others';
 COMMENT ON COLUMN graphrag._named_rows.mention_count IS 'Number of chunks that mention it by any name';
-COMMENT ON COLUMN graphrag._named_rows.row_mention_count IS 'Of these, chunks of rows of attached tables';
+COMMENT ON COLUMN graphrag._named_rows.row_mention_count IS 'Number of these chunks that are rows of attached tables';
 
 -- Makes these numbers anew, of rows whose own entities are given.
 CREATE FUNCTION graphrag._recount_named_rows(entities bigint[]) RETURNS void
@@ -137,4 +137,4 @@ BEGIN ATOMIC
         ON CONFLICT (entity_id) DO UPDATE
        SET degree = excluded.degree, mention_count = excluded.mention_count, row_mention_count = excluded.row_mention_count;
 END;
-COMMENT ON FUNCTION graphrag._recount_named_rows(bigint[]) IS 'Makes the numbers of rows with names anew, whose own entities are given';
+COMMENT ON FUNCTION graphrag._recount_named_rows(bigint[]) IS 'Recounts rows with names, given by their own entities';

@@ -24,7 +24,7 @@ COMMENT ON COLUMN graphrag.communities.corpus_id IS 'Corpus of the community';
 COMMENT ON COLUMN graphrag.communities.level IS '0 is the coarsest (C0 of the GraphRAG paper)';
 COMMENT ON COLUMN graphrag.communities.parent_id IS 'The community one level up that it is a part of; null at level 0';
 COMMENT ON COLUMN graphrag.communities.size IS 'Number of member entities';
-COMMENT ON COLUMN graphrag.communities.report_due IS 'Whether what its report is made from may have changed since it was written';
+COMMENT ON COLUMN graphrag.communities.report_due IS 'Whether the report''s input may have changed since it was written';
 COMMENT ON COLUMN graphrag.communities.created_at IS 'Time it was first found';
 
 CREATE TABLE graphrag.community_members (
@@ -71,18 +71,18 @@ CREATE TABLE graphrag.community_reports (
 CREATE INDEX community_reports_tsv_idx ON graphrag.community_reports USING gin (tsv);
 SELECT pg_catalog.pg_extension_config_dump('graphrag.community_reports', '');
 
-COMMENT ON TABLE graphrag.community_reports IS 'What a community is about: written by the corpus'' model for reports, or put together from the graph where there is none';
+COMMENT ON TABLE graphrag.community_reports IS 'The subject of a community: written by the corpus'' model for reports, or put together from the graph without one';
 COMMENT ON COLUMN graphrag.community_reports.community_id IS 'Community';
 COMMENT ON COLUMN graphrag.community_reports.corpus_id IS 'Corpus';
 COMMENT ON COLUMN graphrag.community_reports.title IS 'Title';
 COMMENT ON COLUMN graphrag.community_reports.summary IS 'Summary';
-COMMENT ON COLUMN graphrag.community_reports.findings IS '[{summary, explanation, entity_ids, relationship_ids, chunk_ids}]: what it rests on exists in these tables';
+COMMENT ON COLUMN graphrag.community_reports.findings IS '[{summary, explanation, entity_ids, relationship_ids, chunk_ids}]: the evidence exists in these tables';
 COMMENT ON COLUMN graphrag.community_reports.rating IS 'Importance, 0 to 10';
 COMMENT ON COLUMN graphrag.community_reports.rating_explanation IS 'Why';
 COMMENT ON COLUMN graphrag.community_reports.content IS 'The whole report as text';
 COMMENT ON COLUMN graphrag.community_reports.token_count IS 'Tokens of content, by the corpus'' tokenizer';
-COMMENT ON COLUMN graphrag.community_reports.model IS 'Model that wrote it, or the system it was imported from; null: put together without one';
-COMMENT ON COLUMN graphrag.community_reports.input_hash IS 'Hash of what it was made from: as long as that stays, so does the report';
+COMMENT ON COLUMN graphrag.community_reports.model IS 'Model that wrote it, or the system it was imported from; null: put together without a model';
+COMMENT ON COLUMN graphrag.community_reports.input_hash IS 'Hash of its input: while that stays, so does the report';
 COMMENT ON COLUMN graphrag.community_reports.tsv IS 'Lexemes of the whole report';
 COMMENT ON COLUMN graphrag.community_reports.written_at IS 'Time of writing';
 
@@ -120,14 +120,14 @@ CREATE TABLE graphrag.community_states (
 );
 SELECT pg_catalog.pg_extension_config_dump('graphrag.community_states', '');
 
-COMMENT ON TABLE graphrag.community_states IS 'The graph as the last refresh of communities saw it. The owner''s: no grant.';
+COMMENT ON TABLE graphrag.community_states IS 'The graph at the last refresh of communities. For the owner: no grant.';
 COMMENT ON COLUMN graphrag.community_states.corpus_id IS 'Corpus';
 COMMENT ON COLUMN graphrag.community_states.revision IS 'Revision of the corpus that was clustered';
-COMMENT ON COLUMN graphrag.community_states.settings IS 'Parameters of the clustering; others begin anew';
+COMMENT ON COLUMN graphrag.community_states.settings IS 'Parameters of the clustering; other parameters start from nothing';
 COMMENT ON COLUMN graphrag.community_states.edges IS 'Packed: the ids of both entities of each clustered relationship (int64), then its share of the whole weight (float32)';
 COMMENT ON COLUMN graphrag.community_states.edge_count IS 'Number of clustered relationships';
 COMMENT ON COLUMN graphrag.community_states.changed IS 'Relationships that changed since the last clustering from nothing';
 COMMENT ON COLUMN graphrag.community_states.modularity IS 'Modularity of level 0';
 COMMENT ON COLUMN graphrag.community_states.seconds IS 'Time the refresh took; the next waits in proportion';
 COMMENT ON COLUMN graphrag.community_states.refreshed_at IS 'Time of the last refresh';
-COMMENT ON COLUMN graphrag.community_states.community_count IS 'Number of communities that it left; null where 0.2.0 found them';
+COMMENT ON COLUMN graphrag.community_states.community_count IS 'Number of communities after it; null if 0.2.0 found them';

@@ -18,11 +18,11 @@ CREATE INDEX curations_corpus_idx ON graphrag.curations (corpus_id, id);
 SELECT pg_catalog.pg_extension_config_dump('graphrag.curations', '');
 SELECT pg_catalog.pg_extension_config_dump('graphrag.curations_id_seq', '');
 
-COMMENT ON TABLE graphrag.curations IS 'What people changed of the knowledge graph, who and when. Rows are never removed; undo_curation() marks them.';
+COMMENT ON TABLE graphrag.curations IS 'People''s changes of the knowledge graph, by whom and when. Rows are never removed; undo_curation() marks them.';
 COMMENT ON COLUMN graphrag.curations.id IS 'Number of the curation; later ones win over earlier ones';
 COMMENT ON COLUMN graphrag.curations.corpus_id IS 'Corpus';
 COMMENT ON COLUMN graphrag.curations.kind IS 'Function that made it';
-COMMENT ON COLUMN graphrag.curations.arguments IS 'What was asked for, by the keys of the entities';
+COMMENT ON COLUMN graphrag.curations.arguments IS 'Arguments of the call, with the keys of the entities';
 COMMENT ON COLUMN graphrag.curations.made_by IS 'Role of the session that made it';
 COMMENT ON COLUMN graphrag.curations.made_at IS 'Time it was made';
 COMMENT ON COLUMN graphrag.curations.undone_by IS 'Role of the session that undid it; null: it is in force';
@@ -74,19 +74,19 @@ CREATE INDEX curated_other_entity_key_idx ON graphrag.curated (corpus_id, other_
 CREATE INDEX curated_tsv_idx ON graphrag.curated USING gin (tsv);
 SELECT pg_catalog.pg_extension_config_dump('graphrag.curated', '');
 
-COMMENT ON TABLE graphrag.curated IS 'What the curations in force say of single entities and relationships; derived from curations';
+COMMENT ON TABLE graphrag.curated IS 'Effects of the curations in force on single entities and relationships; derived from curations';
 COMMENT ON COLUMN graphrag.curated.curation_id IS 'Curation';
 COMMENT ON COLUMN graphrag.curated.ordinal IS 'Place in the curation';
 COMMENT ON COLUMN graphrag.curated.corpus_id IS 'Corpus';
-COMMENT ON COLUMN graphrag.curated.effect IS 'fragment (counts as one mention), edit (wins over what is merged), delete (hides)';
-COMMENT ON COLUMN graphrag.curated.key IS 'Entity, or source of the relationship, as it was called then';
+COMMENT ON COLUMN graphrag.curated.effect IS 'fragment (counts as one mention), edit (overrides merged values), delete (hides)';
+COMMENT ON COLUMN graphrag.curated.key IS 'Entity, or source of the relationship, by its key at that time';
 COMMENT ON COLUMN graphrag.curated.other_key IS 'Target of the relationship; null: it is about an entity';
-COMMENT ON COLUMN graphrag.curated.entity_key IS 'Where aliases lead from there; of a relationship the smaller of the two';
+COMMENT ON COLUMN graphrag.curated.entity_key IS 'Key that aliases lead to from there; for a relationship the smaller of the two';
 COMMENT ON COLUMN graphrag.curated.other_entity_key IS 'The larger of the two';
 COMMENT ON COLUMN graphrag.curated.forward IS 'Whether the source is entity_key';
-COMMENT ON COLUMN graphrag.curated.own IS 'Whether the keys are still (earlier) names of the entities: edits and deletions of what was merged into another rest';
+COMMENT ON COLUMN graphrag.curated.own IS 'Whether the keys are still (earlier) names of the entities: edits and deletions of an entity that was merged into another have no effect';
 COMMENT ON COLUMN graphrag.curated.value IS 'name, type, description; or keywords, description, weight, and source and target as written';
-COMMENT ON COLUMN graphrag.curated.tsv IS 'Lexemes of these, by which search finds what no document says; null: there are none';
+COMMENT ON COLUMN graphrag.curated.tsv IS 'Lexemes of these, by which searches find values that no document states; null: none';
 
 -- What edits in force say of an entity, or of the relationship of two: of several the last one, each value by itself. Null: nothing.
 CREATE FUNCTION graphrag._edits(corpus_id int, key text, other_key text DEFAULT NULL) RETURNS jsonb

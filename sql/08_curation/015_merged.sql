@@ -54,7 +54,7 @@ CREATE FUNCTION graphrag._type_rank(type text) RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN type = 'UNKNOWN' THEN 3 WHEN type IN ('NAME', 'CONCEPT') THEN 2
             WHEN type IN ('PERSON', 'ORGANIZATION', 'LOCATION', 'PRODUCT', 'WORK', 'EVENT', 'LAW') THEN 1 ELSE 0 END;
-COMMENT ON FUNCTION graphrag._type_rank(text) IS 'Types of a lower rank go first in a merge, whatever their frequency';
+COMMENT ON FUNCTION graphrag._type_rank(text) IS 'Types of a lower rank come first in a merge, whatever their frequency';
 
 -- Names and types by frequency; descriptions as their distinct fragments by frequency, the first and what max_tokens hold, null where
 -- there are none; the best sentence, as its chunk has it (index/graph/merged.py shows it). Edits win. No summaries: a model
@@ -138,7 +138,7 @@ BEGIN ATOMIC
       LEFT JOIN sentences AS s ON s.entity_id = e.id
      WHERE e.id = ANY (entity_ids);
 END;
-COMMENT ON FUNCTION graphrag._merged_entities(bigint[], bigint[], bigint[], bigint) IS 'Entities as mentions, and people, state them';
+COMMENT ON FUNCTION graphrag._merged_entities(bigint[], bigint[], bigint[], bigint) IS 'Entities by mentions and curations';
 
 -- How often mentions and people give each keyword (k) and description (d) of relationships.
 CREATE FUNCTION graphrag._given_relationship_values(relationship_ids bigint[], mention_ids bigint[])
@@ -243,7 +243,7 @@ BEGIN ATOMIC
       LEFT JOIN sentences AS s ON s.relationship_id = r.id
      WHERE r.id = ANY (relationship_ids);
 END;
-COMMENT ON FUNCTION graphrag._merged_relationships(bigint[], bigint[], bigint) IS 'Keywords and descriptions of relationships as mentions, and people, state them';
+COMMENT ON FUNCTION graphrag._merged_relationships(bigint[], bigint[], bigint) IS 'Keywords and descriptions of relationships by mentions and curations';
 
 -- Weights, counts and directions: of relationship_ids by mention_ids (null: by all mentions), or of all that document_ids state by theirs
 -- (one of the two is null). forward: from low to high, in the direction that most mentions have, else that of the keys. An edited weight wins.
@@ -300,4 +300,4 @@ BEGIN ATOMIC
            s.direction, CASE s.direction WHEN 0 THEN s.low_key < s.high_key ELSE s.direction > 0 END, s.fragments, s.is_edited
       FROM summed AS s;
 END;
-COMMENT ON FUNCTION graphrag._counted_relationships(bigint[], bigint[], bigint[]) IS 'Weights, counts and directions of relationships as mentions, and people, state them';
+COMMENT ON FUNCTION graphrag._counted_relationships(bigint[], bigint[], bigint[]) IS 'Weights, counts and directions of relationships by mentions and curations';

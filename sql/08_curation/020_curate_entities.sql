@@ -5,7 +5,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "index.curation.entities:create", corpus, name, type, description)
 $$;
-COMMENT ON FUNCTION graphrag.create_entity(text, text, text, text) IS 'Adds an entity that no document need mention, and returns the number of the curation. Name and type stay; the description joins those that documents give. Owner only; 23505 where there is such an entity, 55000 where it was deleted.';
+COMMENT ON FUNCTION graphrag.create_entity(text, text, text, text) IS 'Adds an entity that no document has to mention, and returns the number of the curation. Name and type stay; the description joins those of documents. Owner only; 23505 if there is such an entity, 55000 if it was deleted.';
 
 CREATE FUNCTION graphrag.edit_entity(entity text, corpus text DEFAULT 'default', type text DEFAULT NULL, description text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -13,7 +13,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "index.curation.entities:edit", corpus, entity, type, description)
 $$;
-COMMENT ON FUNCTION graphrag.edit_entity(text, text, text, text) IS 'Gives an entity a type or description (null: as it is) that wins over what documents say, now and later; returns the number of the curation. Owner only; 42704 where there is no such entity.';
+COMMENT ON FUNCTION graphrag.edit_entity(text, text, text, text) IS 'Gives an entity a type or description (null: unchanged) that overrides the documents, now and later; returns the number of the curation. Owner only; 42704 if there is no such entity.';
 
 CREATE FUNCTION graphrag.rename_entity(entity text, new_name text, corpus text DEFAULT 'default') RETURNS bigint
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -21,7 +21,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "index.curation.entities:rename", corpus, entity, new_name)
 $$;
-COMMENT ON FUNCTION graphrag.rename_entity(text, text, text) IS 'Gives an entity another name; mentions of the old name, also later ones, stay its own. Returns the number of the curation. Owner only; 42704 where there is no such entity, 23505 where the new name is another entity''s: merge_entities() makes them one.';
+COMMENT ON FUNCTION graphrag.rename_entity(text, text, text) IS 'Gives an entity another name; mentions of the old name, also later ones, still belong to it. Returns the number of the curation. Owner only; 42704 if there is no such entity, 23505 if another entity has the new name: merge_entities() makes them one.';
 
 CREATE FUNCTION graphrag.merge_entities(entities text[], target text, corpus text DEFAULT 'default') RETURNS bigint
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -29,7 +29,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "index.curation.entities:merge", corpus, entities, target)
 $$;
-COMMENT ON FUNCTION graphrag.merge_entities(text[], text, text) IS 'Makes entities one with target, which keeps its name; their names become its aliases, so that later mentions land on it. Returns the number of the curation. Owner only; 42704 where there is no such entity, 22023 for an entity and itself.';
+COMMENT ON FUNCTION graphrag.merge_entities(text[], text, text) IS 'Makes entities one with target, which keeps its name; their names become its aliases, so that later mentions belong to it. Returns the number of the curation. Owner only; 42704 if there is no such entity, 22023 for an entity and itself.';
 
 CREATE FUNCTION graphrag.delete_entity(entity text, corpus text DEFAULT 'default') RETURNS bigint
 LANGUAGE plpython3u VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -37,4 +37,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "index.curation.entities:delete", corpus, entity)
 $$;
-COMMENT ON FUNCTION graphrag.delete_entity(text, text) IS 'Takes an entity and its relationships out of the graph; later mentions do not bring it back. Returns the number of the curation. Owner only; 42704 where there is no such entity.';
+COMMENT ON FUNCTION graphrag.delete_entity(text, text) IS 'Removes an entity and its relationships from the graph; later mentions do not bring it back. Returns the number of the curation. Owner only; 42704 if there is no such entity.';

@@ -7,4 +7,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "index.curation.suggest:suggest", corpus, max_suggestions)
 $$;
-COMMENT ON FUNCTION graphrag.suggest_merges(text, int) IS 'Pairs of entities that may be one, best first, with a score (0.6 to 1) and its reason: spelling, transliteration, abbreviation, embedding, or a name, alias or code that documents mention and several attached rows have (what one row has is one entity with it already); neighbours in common, near names and types count besides. What merge_entities() would be called with; a merge that was undone is not suggested again. Owner only; 42704 for an unknown corpus.';
+COMMENT ON FUNCTION graphrag.suggest_merges(text, int) IS 'Pairs of entities that may be one, best first, with a score (0.6 to 1) and its reason: spelling, transliteration, abbreviation, embedding, or a name, alias or code that documents mention and several attached rows share (if only one row has it, both are one entity already); common neighbours, similar names and types count too. The arguments suit merge_entities(); a merge that was undone is not suggested again. Owner only; 42704 for an unknown corpus.';

@@ -12,7 +12,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.contexts.items:entities", query, corpus, top_k, filter, low_level_keywords)
 $$;
-COMMENT ON FUNCTION graphrag.search_entities(text, text, int, jsonb, text[]) IS 'Entities that a query is about, best first: named in it (score 1), with a near name (cosine), or written like it, where no entity has the name itself: mistyped, by initials, in another script';
+COMMENT ON FUNCTION graphrag.search_entities(text, text, int, jsonb, text[]) IS 'Entities that a query is about, best first: named in it (score 1), with a similar name (cosine), or, if no entity has the name itself, with a similar spelling: mistyped, by initials, in another script';
 
 CREATE FUNCTION graphrag.search_relationships(
     query               text,
@@ -42,4 +42,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.contexts.items:reports", query, corpus, top_k, filter, only_level)
 $$;
-COMMENT ON FUNCTION graphrag.search_reports(text, text, int, jsonb, int) IS 'Reports on communities that a query is about, best first; of only_level, where it is given. Score: the mean of the cosine of title and summary and of the words in the whole report (as a share of the best). None for who does not see the corpus whole; with a filter, those that some of its documents tell of.';
+COMMENT ON FUNCTION graphrag.search_reports(text, text, int, jsonb, int) IS 'Reports on communities that a query is about, best first; of only_level, if it is given. Score: the mean of the cosine of title and summary and of the words in the whole report (as a share of the best). None if the caller does not see the whole corpus; with a filter, those about some of its documents.';

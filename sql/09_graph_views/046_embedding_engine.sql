@@ -5,4 +5,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.query.embed:embedding_engine")
 $$;
-COMMENT ON FUNCTION graphrag.embedding_engine() IS 'What embeds texts of the local model in this session, and in which precision: those of documents, questions, and why. Set by graphrag.embedding_engine: auto, bfloat16, int8, float32 or numpy.';
+COMMENT ON FUNCTION graphrag.embedding_engine() IS 'The engine and precision by which the local model embeds documents and questions in this session, and why. Set by graphrag.embedding_engine: auto, bfloat16, int8, float32 or numpy.';

@@ -5,4 +5,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.query.embed:understand_named", question, corpus)
 $$;
-COMMENT ON FUNCTION graphrag.understand(text, text) IS 'What a question asks for: {low_level_keywords, high_level_keywords, entities, answer_types, by}, in one call to the corpus'' model for keywords. by: model; cache (asked before; only the extension''s owner is told, to others that is model too); noun phrases (no model is set, or it failed: then with a WARNING and the reason). 42704 unknown corpus.';
+COMMENT ON FUNCTION graphrag.understand(text, text) IS 'What a question asks for: {low_level_keywords, high_level_keywords, entities, answer_types, by}, by one call of the corpus'' model for keywords. by: model; cache (asked before; others than the extension''s owner are told model); noun phrases (no model is set, or it failed: then with a WARNING and the reason). 42704 unknown corpus.';

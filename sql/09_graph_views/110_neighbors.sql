@@ -8,7 +8,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.explore.neighbors:neighbors", entity, corpus, hops)
 $$;
-COMMENT ON FUNCTION graphrag.neighbors(text, text, int) IS 'Entities within some hops (1 to 10) of an entity, found by its name, whatever its spelling: hop, the entity, the relationship that led to it, and the path of names from the start. Nearest first, then strongest relationship first (weight times log2 of how much oftener than by chance both are in one chunk; of equal ones the heavier). Under row-level security on documents only what visible documents say. No row when there is no such entity; 42704 for an unknown corpus.';
+COMMENT ON FUNCTION graphrag.neighbors(text, text, int) IS 'Entities within some hops (1 to 10) of an entity, found by its name in any spelling: hop, the entity, the relationship that led to it, and the path of names from the start. Nearest first, then strongest relationship first (weight times log2 of how much oftener than by chance both are in one chunk; if equal, the heavier). Under row-level security only what visible documents state. No row if there is no such entity; 42704 for an unknown corpus.';
 
 -- A function of its own: neighbors() cannot get an argument, since views of users name it. No third argument is a text, so that three
 -- of unknown type are those of the other one.
@@ -21,7 +21,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.explore.neighbors:neighbors", entity, corpus, hops, filter)
 $$;
-COMMENT ON FUNCTION graphrag.neighbors(text, jsonb, int, text) IS 'As neighbors(), in the graph that the documents make which a filter keeps (as in search()). 22023 for a bad filter.';
+COMMENT ON FUNCTION graphrag.neighbors(text, jsonb, int, text) IS 'Like neighbors(), in the graph of the documents that a filter keeps (as in search()). 22023 for a bad filter.';
 
 -- Of a whole corpus: one set-based step per hop. The first hop has a plan that is kept; later ones are planned for what they hold,
 -- one id or a hundred thousand. Where rows are attached, names of a row are the row's entity.

@@ -1,6 +1,6 @@
 -- Which statement of a member's reads a view, and which calls its functions, PostgreSQL does not say. A view reads this with the owner's rights.
 CREATE TABLE graphrag._view_secret AS SELECT pg_catalog.gen_random_uuid()::text AS secret;
-COMMENT ON TABLE graphrag._view_secret IS 'What _visible_nodes() and _visible_edges() ask for: who cannot read it has the views';
+COMMENT ON TABLE graphrag._view_secret IS 'Required by _visible_nodes() and _visible_edges(): callers who cannot read it use the views';
 COMMENT ON COLUMN graphrag._view_secret.secret IS 'Made with the extension; not dumped';
 
 -- What graph_nodes and graph_edges show of corpora that the caller does not see whole. SECURITY INVOKER: they ask as the caller which

@@ -20,7 +20,7 @@ BEGIN
     RETURN true;
 END
 $$;
-COMMENT ON FUNCTION graphrag._costly_start() IS 'True. PostgreSQL takes it to cost 1000: of plans that begin for 1 % more or less it chooses by what they cost in all';
+COMMENT ON FUNCTION graphrag._costly_start() IS 'True. PostgreSQL estimates a cost of 1000: among plans whose start costs differ by 1 %, it then chooses by total cost';
 
 -- The documents whose evidence the caller may see. Not for callers: the other views are made of it.
 CREATE VIEW graphrag._visible_documents WITH (security_barrier = true) AS
@@ -160,19 +160,19 @@ SELECT c.name AS corpus,
  UNION ALL
 SELECT p.* FROM (SELECT e.* FROM graphrag._visible_entities e OFFSET 0) p CROSS JOIN pg_catalog.generate_series(1, 1)) u;
 
-COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each. Names of a row of an attached table are the row''s entity';
+COMMENT ON VIEW graphrag.graph_nodes IS 'Entities of the knowledge graph, one row each. Names of a row of an attached table belong to the row''s entity';
 COMMENT ON COLUMN graphrag.graph_nodes.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.graph_nodes.entity_id IS 'Number of the entity';
 COMMENT ON COLUMN graphrag.graph_nodes.key IS 'Normalised name, unique in the corpus';
 COMMENT ON COLUMN graphrag.graph_nodes.name IS 'Most frequent spelling';
 COMMENT ON COLUMN graphrag.graph_nodes.type IS 'Most frequent type that says what it is, else NAME or CONCEPT';
-COMMENT ON COLUMN graphrag.graph_nodes.description IS 'What the documents, or people (edit_entity), say of the entity';
+COMMENT ON COLUMN graphrag.graph_nodes.description IS 'Description by documents or people (edit_entity)';
 COMMENT ON COLUMN graphrag.graph_nodes.degree IS 'Number of relationships';
 COMMENT ON COLUMN graphrag.graph_nodes.mention_count IS 'Number of chunks that mention the entity';
 COMMENT ON COLUMN graphrag.graph_nodes.community_id IS 'Its community of level 0, the coarsest; null: it is in none, the caller sees a part of the corpus, or deleted documents wait to be removed';
 COMMENT ON COLUMN graphrag.graph_nodes.community IS 'Title of the report on that community; null: none is written yet';
-COMMENT ON COLUMN graphrag.graph_nodes.community_ids IS 'Its communities, of level 0 first; null as community_id';
-COMMENT ON COLUMN graphrag.graph_nodes.origin IS 'What mentions it: documents, rows of attached tables, "documents, rows", or nothing any more but people''s word: people';
+COMMENT ON COLUMN graphrag.graph_nodes.community_ids IS 'Its communities, of level 0 first; null like community_id';
+COMMENT ON COLUMN graphrag.graph_nodes.origin IS 'What mentions it: documents, rows of attached tables, "documents, rows", or people if only people added it';
 
 -- PMI depends on the whole corpus, so it is computed here. Probabilities are shares of the corpus' chunks, for the pair and for each entity alike.
 -- LEFT JOIN: N and the entities, which every relationship has, cost nothing where no column of theirs is asked for.
@@ -261,7 +261,7 @@ SELECT e.corpus, e.id, s.id, s.name, s.type, t.id, t.name, t.type, pg_catalog.ar
   JOIN visible_entities t ON t.id = e.target_id
 OFFSET 0) p CROSS JOIN pg_catalog.generate_series(1, 1)) u;
 
-COMMENT ON VIEW graphrag.graph_edges IS 'Relationships of the knowledge graph, one row each, in the direction most mentions have. What is stated of a name of a row is between the row''s entity and the other';
+COMMENT ON VIEW graphrag.graph_edges IS 'Relationships of the knowledge graph, one row each, in the direction most mentions have. Statements about a name of a row count for the row''s entity';
 COMMENT ON COLUMN graphrag.graph_edges.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.graph_edges.relationship_id IS 'Number of the relationship';
 COMMENT ON COLUMN graphrag.graph_edges.source_id IS 'Number of the source entity';
@@ -272,12 +272,12 @@ COMMENT ON COLUMN graphrag.graph_edges.target IS 'Name of the target entity';
 COMMENT ON COLUMN graphrag.graph_edges.target_type IS 'Type of the target entity';
 COMMENT ON COLUMN graphrag.graph_edges.keywords IS 'Keywords, separated by comma and space';
 COMMENT ON COLUMN graphrag.graph_edges.keyword_list IS 'Keywords as an array';
-COMMENT ON COLUMN graphrag.graph_edges.description IS 'What the documents, or people (edit_relationship), say of the relationship';
-COMMENT ON COLUMN graphrag.graph_edges.weight IS 'Sum of the mentions'' weights; for concepts the number of sentences that say both';
+COMMENT ON COLUMN graphrag.graph_edges.description IS 'Description by documents or people (edit_relationship)';
+COMMENT ON COLUMN graphrag.graph_edges.weight IS 'Sum of the mentions'' weights; for concepts the number of sentences that name both';
 COMMENT ON COLUMN graphrag.graph_edges.mention_count IS 'Number of chunks that state the relationship';
 COMMENT ON COLUMN graphrag.graph_edges.pmi IS 'p(x,y) log2(p(x,y) / (p(x) p(y))), p = share of the corpus'' chunks: above 0 when the two occur together more often than by chance';
 COMMENT ON COLUMN graphrag.graph_edges.strength IS 'weight * log2(p(x,y) / (p(x) p(y))): weight and pmi together. A pair that occurs together more rarely than by chance has less than 0, whatever its weight';
-COMMENT ON COLUMN graphrag.graph_edges.origin IS 'What states it: documents, rows of attached tables, "documents, rows", or nothing any more but people''s word: people';
+COMMENT ON COLUMN graphrag.graph_edges.origin IS 'What states it: documents, rows of attached tables, "documents, rows", or people if only people added it';
 
 -- Claims with the entities they are about: aliases lead there, whenever people merged or renamed. Where documents are hidden, with those
 -- alone that visible ones state: whether hidden ones have a name, they do not tell.
@@ -350,16 +350,16 @@ COMMENT ON COLUMN graphrag.graph_claims.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.graph_claims.claim_id IS 'Number of the claim';
 COMMENT ON COLUMN graphrag.graph_claims.document_id IS 'Document that makes the claim';
 COMMENT ON COLUMN graphrag.graph_claims.chunk_id IS 'Chunk that makes it';
-COMMENT ON COLUMN graphrag.graph_claims.subject_id IS 'Entity the claim is about, aliases resolved; null: no document that the caller may see mentions one, or somebody deleted it';
+COMMENT ON COLUMN graphrag.graph_claims.subject_id IS 'Entity the claim is about, aliases resolved; null: no document that the caller sees mentions one, or somebody deleted it';
 COMMENT ON COLUMN graphrag.graph_claims.subject IS 'Its name, as the chunk gave it';
-COMMENT ON COLUMN graphrag.graph_claims.object_id IS 'Entity that is concerned besides, likewise';
+COMMENT ON COLUMN graphrag.graph_claims.object_id IS 'Further entity concerned, aliases resolved; null as for subject_id';
 COMMENT ON COLUMN graphrag.graph_claims.object IS 'Its name, as the chunk gave it; null: nobody';
 COMMENT ON COLUMN graphrag.graph_claims.type IS 'Kind of claim';
 COMMENT ON COLUMN graphrag.graph_claims.status IS 'TRUE, FALSE or SUSPECTED, according to the chunk';
-COMMENT ON COLUMN graphrag.graph_claims.start_date IS 'From when it holds, as the model wrote it; null: not said';
-COMMENT ON COLUMN graphrag.graph_claims.end_date IS 'Until when it holds, likewise';
+COMMENT ON COLUMN graphrag.graph_claims.start_date IS 'Start of validity, as the model wrote it; null: not said';
+COMMENT ON COLUMN graphrag.graph_claims.end_date IS 'End of validity, as the model wrote it; null: not said';
 COMMENT ON COLUMN graphrag.graph_claims.description IS 'The claim';
-COMMENT ON COLUMN graphrag.graph_claims.source_text IS 'Words of the chunk that make it';
+COMMENT ON COLUMN graphrag.graph_claims.source_text IS 'The chunk''s words';
 
 -- Each count is a subquery of its own: a tool that does not select it does not pay for it. OFFSET 0: a chunk is looked up. Without statistics
 -- the planner expects of a document one chunk in two hundred, and of those few that are in a range.
@@ -402,7 +402,7 @@ SELECT v.*
            AND y.id = ANY (ARRAY(SELECT graphrag.visible_documents(false)))
         OFFSET 0) v) d;
 
-COMMENT ON VIEW graphrag.document_coverage IS 'What has been made of each document';
+COMMENT ON VIEW graphrag.document_coverage IS 'What was indexed of each document';
 COMMENT ON COLUMN graphrag.document_coverage.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.document_coverage.document_id IS 'Number of the document';
 COMMENT ON COLUMN graphrag.document_coverage.source_key IS 'The application''s own key';
@@ -418,5 +418,5 @@ COMMENT ON COLUMN graphrag.document_coverage.relationships IS 'Distinct relation
 COMMENT ON COLUMN graphrag.document_coverage.created_at IS 'Time of the INSERT';
 COMMENT ON COLUMN graphrag.document_coverage.updated_at IS 'Time of the last change by the application';
 COMMENT ON COLUMN graphrag.document_coverage.indexed_at IS 'Time the current content was indexed; null: it is not indexed yet';
-COMMENT ON COLUMN graphrag.document_coverage.retracted_at IS 'Since when it is retracted; null: it is not';
+COMMENT ON COLUMN graphrag.document_coverage.retracted_at IS 'Time since when it is retracted; null: it is not';
 COMMENT ON COLUMN graphrag.document_coverage.retraction_reason IS 'Why it is retracted';

@@ -6,13 +6,13 @@
 CREATE TYPE graphrag.graph_node AS (
     corpus text, entity_id bigint, key text, name text, type text, description text, degree int, mention_count int
 );
-COMMENT ON TYPE graphrag.graph_node IS 'A row as of graph_nodes, but for its communities, which are of no moment, and its origin';
+COMMENT ON TYPE graphrag.graph_node IS 'A row of graph_nodes without its communities, which belong to no moment, and its origin';
 CREATE TYPE graphrag.graph_edge AS (
     corpus text, relationship_id bigint, source_id bigint, source text, source_type text, target_id bigint, target text, target_type text,
     keywords text, keyword_list text[], description text, weight double precision, mention_count int, pmi double precision,
     strength double precision
 );
-COMMENT ON TYPE graphrag.graph_edge IS 'A row as of graph_edges, but for its origin';
+COMMENT ON TYPE graphrag.graph_edge IS 'A row of graph_edges without its origin';
 
 CREATE FUNCTION graphrag._all_valid_at(corpus text, at timestamptz) RETURNS text
 LANGUAGE plpython3u STABLE COST 100000
@@ -21,7 +21,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.explore.views:all_valid_at", corpus, at)
 $$;
-COMMENT ON FUNCTION graphrag._all_valid_at(text, timestamptz) IS 'The corpus (its history where it has one) where views show its graph of that moment, and no other that they make anew; else null';
+COMMENT ON FUNCTION graphrag._all_valid_at(text, timestamptz) IS 'The corpus (or its history) if views show its graph at that moment and need no other graph; else null';
 
 CREATE FUNCTION graphrag._graph_nodes_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_node
 LANGUAGE plpython3u STABLE COST 1000000 ROWS 1000
@@ -44,7 +44,7 @@ BEGIN ATOMIC
       FROM graphrag._graph_nodes_at(graph_nodes_at.corpus, graph_nodes_at.at) x
      WHERE (SELECT w.corpus FROM whole w) IS NULL;
 END;
-COMMENT ON FUNCTION graphrag.graph_nodes_at(text, timestamptz) IS 'Rows as of graph_nodes, of the graph that the documents of a corpus make which are valid at a moment (valid_from <= at < valid_to; null: no bound) and which the caller may see. 42704 for an unknown corpus, 22023 for no date.';
+COMMENT ON FUNCTION graphrag.graph_nodes_at(text, timestamptz) IS 'Rows like graph_nodes, of the graph made by those documents of a corpus that are valid at a moment (valid_from <= at < valid_to; null: no bound) and that the caller sees. 42704 for an unknown corpus, 22023 for no date.';
 
 CREATE FUNCTION graphrag._graph_edges_at(corpus text, at timestamptz) RETURNS SETOF graphrag.graph_edge
 LANGUAGE plpython3u STABLE COST 10000000 ROWS 1000
@@ -68,4 +68,4 @@ BEGIN ATOMIC
       FROM graphrag._graph_edges_at(graph_edges_at.corpus, graph_edges_at.at) x
      WHERE (SELECT w.corpus FROM whole w) IS NULL;
 END;
-COMMENT ON FUNCTION graphrag.graph_edges_at(text, timestamptz) IS 'Rows as of graph_edges, of the graph that the documents of a corpus make which are valid at a moment (valid_from <= at < valid_to; null: no bound) and which the caller may see. 42704 for an unknown corpus, 22023 for no date.';
+COMMENT ON FUNCTION graphrag.graph_edges_at(text, timestamptz) IS 'Rows like graph_edges, of the graph made by those documents of a corpus that are valid at a moment (valid_from <= at < valid_to; null: no bound) and that the caller sees. 42704 for an unknown corpus, 22023 for no date.';

@@ -19,13 +19,13 @@ COMMENT ON COLUMN graphrag.graph_mentions.entity_id IS 'Number of the entity';
 COMMENT ON COLUMN graphrag.graph_mentions.name IS 'Its name';
 COMMENT ON COLUMN graphrag.graph_mentions.type IS 'Its type';
 COMMENT ON COLUMN graphrag.graph_mentions.document_id IS 'Document that mentions it';
-COMMENT ON COLUMN graphrag.graph_mentions.source_key IS 'Its key: a view of these serves as $relation of a filter';
+COMMENT ON COLUMN graphrag.graph_mentions.source_key IS 'Its key: a view with this column serves as $relation of a filter';
 COMMENT ON COLUMN graphrag.graph_mentions.chunk_id IS 'Chunk that mentions it';
-COMMENT ON COLUMN graphrag.graph_mentions.attributes IS 'Attributes that the chunk gives, by the schema of the corpus: {name: value}; null: none';
+COMMENT ON COLUMN graphrag.graph_mentions.attributes IS 'Attributes in the chunk, by the schema of the corpus: {name: value}; null: none';
 COMMENT ON COLUMN graphrag.graph_mentions.title IS 'Title of the document';
 COMMENT ON COLUMN graphrag.graph_mentions.day IS 'Day of the document: of its valid_from, else of its created_at (UTC)';
 COMMENT ON COLUMN graphrag.graph_mentions.metadata IS 'Metadata of the document';
-COMMENT ON COLUMN graphrag.graph_mentions.extraction IS 'What it is of: complete (a model''s reply, or an import), repaired (the readable part of one), cut off (the beginning of one, and the NLP extractor), stood in (the NLP extractor, where nothing of the model''s replies could be used), nlp, or row';
+COMMENT ON COLUMN graphrag.graph_mentions.extraction IS 'Its origin: complete (a model''s reply, or an import), repaired (the readable part of a reply), cut off (the beginning of a reply, and the NLP extractor), stood in (the NLP extractor, because the model''s replies were unusable), nlp, or row';
 
 CREATE VIEW graphrag.entity_attributes WITH (security_barrier = true) AS
 SELECT n.corpus, n.entity_id, n.name, n.type, x.key AS attribute, x.value, pg_catalog.count(DISTINCT m.chunk_id)::int AS mention_count
@@ -60,12 +60,12 @@ SELECT u.corpus, u.document_id, u.source_key, u.chunk_id, u.kind, u.item, u.reas
            AND ((SELECT graphrag._whole_corpora())[c.corpus_id] OR c.document_id IN (SELECT graphrag.visible_documents()))::int <> 0
         OFFSET 0) u;
 
-COMMENT ON VIEW graphrag.unfit_extractions IS 'What models extracted and the text or the schema of the corpus has no place for. It is kept apart, no search, view or graph shows it; or kept and marked (is_kept)';
+COMMENT ON VIEW graphrag.unfit_extractions IS 'Items that models extracted and that do not fit the text or the schema of the corpus. They are stored apart, and no search, view or graph shows them; or they are kept and marked (is_kept)';
 COMMENT ON COLUMN graphrag.unfit_extractions.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.unfit_extractions.document_id IS 'Document';
 COMMENT ON COLUMN graphrag.unfit_extractions.source_key IS 'Its key';
 COMMENT ON COLUMN graphrag.unfit_extractions.chunk_id IS 'Chunk';
-COMMENT ON COLUMN graphrag.unfit_extractions.kind IS 'entity, attribute, relationship, description or claim; reply: of a chunk for which NLP stood in; rest: so many more of the chunk, which are only counted';
-COMMENT ON COLUMN graphrag.unfit_extractions.item IS 'What the model said: {name, type}, {name, attribute, value}, {source, target, keywords}, {said} or {count}; of a description or claim, lacking: the numbers and names in it that the text does not have';
+COMMENT ON COLUMN graphrag.unfit_extractions.kind IS 'entity, attribute, relationship, description or claim; reply: the reply for a chunk for which NLP stood in; rest: the number of further items of the chunk';
+COMMENT ON COLUMN graphrag.unfit_extractions.item IS 'The model''s words: {name, type}, {name, attribute, value}, {source, target, keywords}, {said} or {count}; for a description or claim, lacking: its numbers and names that the text does not have';
 COMMENT ON COLUMN graphrag.unfit_extractions.reason IS 'Why it does not fit';
-COMMENT ON COLUMN graphrag.unfit_extractions.is_kept IS 'Whether the graph has it all the same: descriptions and claims, and, with grounding marked, names';
+COMMENT ON COLUMN graphrag.unfit_extractions.is_kept IS 'Whether the graph has it nevertheless: descriptions and claims, and, with grounding marked, names';

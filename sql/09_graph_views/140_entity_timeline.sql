@@ -28,4 +28,4 @@ COMMENT ON COLUMN graphrag.entity_timeline.type IS 'Most frequent type that says
 COMMENT ON COLUMN graphrag.entity_timeline.day IS 'Day';
 COMMENT ON COLUMN graphrag.entity_timeline.month IS 'First day of its month, to group by';
 COMMENT ON COLUMN graphrag.entity_timeline.documents IS 'Documents of the day that mention the entity';
-COMMENT ON COLUMN graphrag.entity_timeline.mentions IS 'Chunks of these documents that do';
+COMMENT ON COLUMN graphrag.entity_timeline.mentions IS 'Chunks of these documents that mention the entity';

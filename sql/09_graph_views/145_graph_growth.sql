@@ -29,7 +29,7 @@ SELECT c.name AS corpus,
   JOIN graphrag.corpora c ON c.id = g.corpus_id
  GROUP BY 1, 2;
 
-COMMENT ON VIEW graphrag.graph_growth IS 'What each day added of what is there now: an edited document counts on the day of its last indexing';
+COMMENT ON VIEW graphrag.graph_growth IS 'Additions of each day to the current graph: an edited document counts on the day of its last indexing';
 COMMENT ON COLUMN graphrag.graph_growth.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.graph_growth.day IS 'Day, in the session''s time zone';
 COMMENT ON COLUMN graphrag.graph_growth.documents IS 'Documents indexed';

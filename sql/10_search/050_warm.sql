@@ -6,4 +6,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.warm:warm", corpus)
 $$;
-COMMENT ON FUNCTION graphrag.warm(text) IS 'Loads into the session what its first searches of a corpus would load: models, modules, and what graphrag.session_memory lets it keep of the corpus. Asks no endpoint. Returns {ms, cached: bytes by kind}; cached only to who sees the whole corpus. 42704 unknown corpus.';
+COMMENT ON FUNCTION graphrag.warm(text) IS 'Loads into the session what its first searches of a corpus would load: models, modules, and the values of the corpus that graphrag.session_memory lets it cache. Asks no endpoint. Returns {ms, cached: bytes by kind}; cached only if the caller sees the whole corpus. 42704 unknown corpus.';

@@ -30,11 +30,11 @@ COMMENT ON COLUMN graphrag.query_log.caller IS 'Role that logged in';
 COMMENT ON COLUMN graphrag.query_log.kind IS 'search, context, ask or ask_stream';
 COMMENT ON COLUMN graphrag.query_log.mode IS 'Mode';
 COMMENT ON COLUMN graphrag.query_log.question IS 'The question, its first 10,000 characters';
-COMMENT ON COLUMN graphrag.query_log.milliseconds IS 'Time it took, the model''s included';
+COMMENT ON COLUMN graphrag.query_log.milliseconds IS 'Time it took, including the model''s';
 COMMENT ON COLUMN graphrag.query_log.entities IS 'Entities in the context; null for a search';
 COMMENT ON COLUMN graphrag.query_log.relationships IS 'Relationships in the context; null for a search';
 COMMENT ON COLUMN graphrag.query_log.chunks IS 'Chunks in the context or the result';
-COMMENT ON COLUMN graphrag.query_log.usage IS 'What ask() says its calls came to; null for the others (llm_calls has every call)';
+COMMENT ON COLUMN graphrag.query_log.usage IS 'The usage that ask() returned; null for the others (llm_calls has every call)';
 
 -- With the caller's rights: readers add to the log of what they may read, and do not read it. Nothing happens for a corpus that has
 -- not opted in, or where nothing may be written.
@@ -55,7 +55,7 @@ from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.answer.query_log:log_named", question, corpus, kind, mode, milliseconds, entities,
             relationships, chunks, usage)
 $$;
-COMMENT ON FUNCTION graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb) IS 'Notes a search in the query log of a corpus that opted in ("query_log": true); true: it is noted; false: the corpus has not opted in, the caller sees nothing of it or has noted 600 queries of it in this minute, or nothing may be written. kind: search or context. 22023 for a time or a count that is none. For applications, after search() or context(), which only read: the Python client (log_queries) and the CLI do it. ask() and ask_stream() log themselves.';
+COMMENT ON FUNCTION graphrag.log_query(text, text, text, text, double precision, int, int, int, jsonb) IS 'Records a search in the query log of a corpus that opted in ("query_log": true). true: it is recorded; false: the corpus has not opted in, the caller sees nothing of it or has recorded 600 queries of it in this minute, or nothing may be written. kind: search or context. 22023 for an invalid time or count. For applications, after search() or context(), which only read: the Python client (log_queries) and the CLI do it. ask() and ask_stream() log themselves.';
 
 CREATE VIEW graphrag.query_stats AS
 SELECT c.name AS corpus,

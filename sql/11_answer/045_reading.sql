@@ -9,4 +9,4 @@ BEGIN
     RETURN QUERY EXECUTE statement;
 END;
 $$;
-COMMENT ON FUNCTION graphrag._reading(text) IS 'The texts that a statement of one column of type text returns, run with the rights of the caller; 25006 where it would write. Outside a subtransaction all that follows in the transaction can only read.';
+COMMENT ON FUNCTION graphrag._reading(text) IS 'The texts that a statement with one column of type text returns, run with the caller''s rights; 25006 if it would write. Outside a subtransaction the rest of the transaction can only read.';

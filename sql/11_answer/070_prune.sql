@@ -5,4 +5,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.answer.retention:prune_named", corpus)
 $$;
-COMMENT ON FUNCTION graphrag.prune(text) IS 'Deletes what the corpus option retention no longer keeps of llm_cache, llm_calls and query_log, oldest first; returns how many rows of each. Calls of this month stay: the budget is counted from them. Owner only.';
+COMMENT ON FUNCTION graphrag.prune(text) IS 'Deletes rows of llm_cache, llm_calls and query_log beyond the corpus option retention, oldest first; returns how many rows of each. Calls of this month stay: the budget is counted from them. Owner only.';

@@ -67,4 +67,4 @@ BEGIN
      WHERE a.pmi > 0 AND a.pmi >= (SELECT percentile_cont(0.4) WITHIN GROUP (ORDER BY l.pmi) FROM apart AS l);
 END
 $function$;
-COMMENT ON FUNCTION graphrag.clustered_relationships(text) IS 'The relationships that communities are found in, with their weights: of a model''s extraction all, of concepts those that pruning leaves (names of two chunks or more, no hubs, PMI as weight, the weakest 40 % left out; a corpus under 20 chunks is not pruned; one under 100 in which such names have fewer relationships than there are chunks keeps all of theirs). 42704 for an unknown corpus.';
+COMMENT ON FUNCTION graphrag.clustered_relationships(text) IS 'The relationships that are clustered into communities, with their weights: all of a model''s extraction; of concepts those left after pruning (names of two chunks or more, no hubs, PMI as weight, the weakest 40 % left out; a corpus under 20 chunks is not pruned; one under 100 in which such names have fewer relationships than there are chunks keeps all of theirs). 42704 for an unknown corpus.';

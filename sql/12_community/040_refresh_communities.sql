@@ -5,4 +5,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "index.community.refresh:refresh_named", corpus)
 $$;
-COMMENT ON FUNCTION graphrag.refresh_communities(text) IS 'Finds the communities of a corpus now, from the previous ones where there are any: only what changed is clustered again, and communities that are still the same keep their ids. Queues the reports of those that changed, for workers to write. Returns {communities, levels, created, changed, removed, clustered: all, part or nothing, modularity, reports_due}. Owner only; 42704 for an unknown corpus.';
+COMMENT ON FUNCTION graphrag.refresh_communities(text) IS 'Finds the communities of a corpus now, starting from the previous ones if there are any: only changed parts are clustered again, and communities that are still the same keep their ids. Queues the reports of changed ones, for workers to write. Returns {communities, levels, created, changed, removed, clustered: all, part or nothing, modularity, reports_due}. Owner only; 42704 for an unknown corpus.';

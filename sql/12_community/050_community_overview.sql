@@ -28,7 +28,7 @@ SELECT c.name AS corpus,
   LEFT JOIN graphrag.community_reports r ON r.community_id = o.id AND (SELECT w.corpora FROM whole w)[r.corpus_id]
  WHERE (SELECT w.corpora FROM whole w)[o.corpus_id];
 
-COMMENT ON VIEW graphrag.community_overview IS 'Communities with their reports, one row each; of corpora that the caller sees whole: they tell of all documents together';
+COMMENT ON VIEW graphrag.community_overview IS 'Communities with their reports, one row each; only of corpora that the caller sees whole, because reports are about all documents';
 COMMENT ON COLUMN graphrag.community_overview.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.community_overview.community_id IS 'Number of the community';
 COMMENT ON COLUMN graphrag.community_overview.level IS '0 is the coarsest';
@@ -39,7 +39,7 @@ COMMENT ON COLUMN graphrag.community_overview.documents IS 'Documents that menti
 COMMENT ON COLUMN graphrag.community_overview.title IS 'Title of its report; null: none is written yet';
 COMMENT ON COLUMN graphrag.community_overview.summary IS 'Summary of its report';
 COMMENT ON COLUMN graphrag.community_overview.rating IS 'Importance, 0 to 10';
-COMMENT ON COLUMN graphrag.community_overview.model IS 'Model that wrote the report; null: put together without one';
+COMMENT ON COLUMN graphrag.community_overview.model IS 'Model that wrote the report; null: put together without a model';
 COMMENT ON COLUMN graphrag.community_overview.written_at IS 'Time the report was written';
 
 CREATE VIEW graphrag.community_entities WITH (security_barrier = true) AS
@@ -53,7 +53,7 @@ SELECT c.name AS corpus,
  WHERE (SELECT graphrag._whole_corpora())[o.corpus_id]
    AND NOT EXISTS (SELECT FROM graphrag._row_names n WHERE n.name_id = m.entity_id);
 
-COMMENT ON VIEW graphrag.community_entities IS 'Which entities each community holds; of corpora that the caller sees whole';
+COMMENT ON VIEW graphrag.community_entities IS 'Entities of each community; only of corpora that the caller sees whole';
 COMMENT ON COLUMN graphrag.community_entities.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.community_entities.community_id IS 'Number of the community';
 COMMENT ON COLUMN graphrag.community_entities.level IS '0 is the coarsest';

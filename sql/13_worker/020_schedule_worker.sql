@@ -39,7 +39,7 @@ BEGIN
     RETURN workers;
 END
 $$;
-COMMENT ON FUNCTION graphrag.schedule_worker(interval, int) IS 'Lets pg_cron run that many workers at that interval (0 workers: none any more); replaces an earlier schedule. 42704 where pg_cron is not installed.';
+COMMENT ON FUNCTION graphrag.schedule_worker(interval, int) IS 'Lets pg_cron run that many workers at that interval (0 workers: stops them); replaces an earlier schedule. 42704 if pg_cron is not installed.';
 
 CREATE FUNCTION graphrag._unschedule_workers() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp

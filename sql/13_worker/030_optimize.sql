@@ -6,4 +6,4 @@ from pg_graphrag.server import call
 return call(plpy, "@extversion@", "operate.jobs.maintenance:optimize_named", corpus)
 $$;
 COMMENT ON FUNCTION graphrag.optimize(text) IS
-    'Packs what was added since the last time, merges small BM25 segments and forgets deleted items; builds HNSW indexes of large vector tables; prunes as prune() does. Says what it did';
+    'Packs recent additions, merges small BM25 segments and drops deleted items; builds HNSW indexes of large vector tables; prunes like prune(). Returns what it did';

@@ -25,10 +25,10 @@ COMMENT ON COLUMN graphrag.answer_feedback.id IS 'Number of the verdict';
 COMMENT ON COLUMN graphrag.answer_feedback.at IS 'Time of the verdict';
 COMMENT ON COLUMN graphrag.answer_feedback.corpus_id IS 'Corpus';
 COMMENT ON COLUMN graphrag.answer_feedback.role IS 'Role that called feedback()';
-COMMENT ON COLUMN graphrag.answer_feedback.author IS 'Who says so, where many people share a role; empty: the role';
+COMMENT ON COLUMN graphrag.answer_feedback.author IS 'Person, if many share a role; empty: the role';
 COMMENT ON COLUMN graphrag.answer_feedback.question IS 'The question';
 COMMENT ON COLUMN graphrag.answer_feedback.verdict IS 'good or bad';
-COMMENT ON COLUMN graphrag.answer_feedback.evidence IS 'Source keys of the documents that answer the question, as far as the author knows them';
+COMMENT ON COLUMN graphrag.answer_feedback.evidence IS 'Source keys of the documents that answer the question, if the author knows them';
 COMMENT ON COLUMN graphrag.answer_feedback.answer IS 'The answer that was judged';
 COMMENT ON COLUMN graphrag.answer_feedback.mode IS 'Mode of that answer';
 COMMENT ON COLUMN graphrag.answer_feedback.comment IS 'A remark';
@@ -48,7 +48,7 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "search.evaluation.feedback:give", question, verdict, corpus, evidence, answer, mode, author, comment)
 $$;
-COMMENT ON FUNCTION graphrag.feedback(text, text, text, text[], text, text, text, text) IS 'Notes a verdict on an answer, good or bad. evidence: source keys of documents that answer the question, for example those that the answer cites. A later verdict of the same role and author on the question replaces it. Who may search the corpus may call it, 60 times a minute (54000); nobody but the owner reads it. 22023 for another verdict, texts that are too long, and keys of documents that the caller does not see.';
+COMMENT ON FUNCTION graphrag.feedback(text, text, text, text[], text, text, text, text) IS 'Records a verdict on an answer, good or bad. evidence: source keys of documents that answer the question, for example those that the answer cites. A later verdict of the same role and author on the question replaces it. Everybody who may search the corpus may call it, 60 times a minute (54000); only the owner reads it. 22023 for another verdict, texts that are too long, and keys of documents that the caller does not see.';
 
 CREATE FUNCTION graphrag.golden_questions(corpus text DEFAULT 'default') RETURNS jsonb
 LANGUAGE plpython3u STABLE COST 100000 SET search_path = pg_catalog, pg_temp SET jit = off
@@ -56,7 +56,7 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "search.evaluation.feedback:golden_questions", corpus)
 $$;
-COMMENT ON FUNCTION graphrag.golden_questions(text) IS 'The questions of the corpus'' verdicts, as evaluate() and compare_corpora() take them: [{id, question, evidence, good, bad}]. evidence: documents that most roles that named evidence for the question named, and that are still there; good, bad: number of roles. A role says what most of its authors say, of as many its newest verdict. Owner only. 42704 for an unknown corpus.';
+COMMENT ON FUNCTION graphrag.golden_questions(text) IS 'The questions of the corpus'' verdicts, in the form of evaluate() and compare_corpora(): [{id, question, evidence, good, bad}]. evidence: existing documents named by most of the roles that named evidence for the question; good, bad: number of roles. A role''s verdict is that of most of its authors, in a tie the newest. Owner only. 42704 for an unknown corpus.';
 
 CREATE TYPE graphrag.corpus_comparison AS (
     mode       text,

@@ -83,17 +83,17 @@ COMMENT ON COLUMN graphrag.progress.jobs IS 'Jobs that wait or are at work';
 COMMENT ON COLUMN graphrag.progress.leased IS 'Jobs at work';
 COMMENT ON COLUMN graphrag.progress.oldest_pending IS 'Time the oldest of these was queued';
 COMMENT ON COLUMN graphrag.progress.waiting IS 'Jobs that wait after a fault: of the document, of a provider (time-out, rate limit, key), of the server (disk, memory, lock), for a budget, or for answers by batch';
-COMMENT ON COLUMN graphrag.progress.waiting_until IS 'Time the first of these is tried again; retry_failed() tries them at once. Null where all wait for what somebody has to do';
-COMMENT ON COLUMN graphrag.progress.waiting_for IS 'What it waits for: its last error; for others than the owner, its kind';
-COMMENT ON COLUMN graphrag.progress.reembedded IS 'While reembed() is at work: chunks whose vectors of the new model are there; else null';
-COMMENT ON COLUMN graphrag.progress.replication_lag IS 'On a hot standby: age of what it has replayed';
-COMMENT ON COLUMN graphrag.progress.searchable IS 'Documents whose current text can be found; of those that are pending or failed, the graph is still to come';
-COMMENT ON COLUMN graphrag.progress.embedding IS 'Embedding model of the vectors that are searched: a local one''s name, or provider and name; null before the first document';
-COMMENT ON COLUMN graphrag.progress.embedding_advice IS 'Why another embedding model would find more, and how to change to it; null where the model fits the last chunks';
-COMMENT ON COLUMN graphrag.progress.vectors_pending IS 'Chunks of long documents whose vectors are still to come; workers do them in parts, after the text';
-COMMENT ON COLUMN graphrag.progress.graphs_pending IS 'Chunks of long documents whose graph is still to come; workers do them in parts, after the vectors';
-COMMENT ON COLUMN graphrag.progress.retracted IS 'Documents that are retracted: rows without an index';
-COMMENT ON COLUMN graphrag.progress.stood_in IS 'Chunks whose graph is that of the NLP extractor, as nothing of the model''s replies could be used; reindex(corpus, extraction => ''stood in'') asks again';
+COMMENT ON COLUMN graphrag.progress.waiting_until IS 'Time of the next retry among these; retry_failed() retries them at once. Null if all wait for somebody''s action';
+COMMENT ON COLUMN graphrag.progress.waiting_for IS 'Reason of the wait: the last error; for others than the owner, its kind';
+COMMENT ON COLUMN graphrag.progress.reembedded IS 'While reembed() is at work: chunks with vectors of the new model; else null';
+COMMENT ON COLUMN graphrag.progress.replication_lag IS 'On a hot standby: age of the last replayed change';
+COMMENT ON COLUMN graphrag.progress.searchable IS 'Documents whose current text is searchable; pending or failed ones among them lack their graph';
+COMMENT ON COLUMN graphrag.progress.embedding IS 'Embedding model of the searched vectors: a local one''s name, or provider and name; null before the first document';
+COMMENT ON COLUMN graphrag.progress.embedding_advice IS 'Why another embedding model would find more, and how to change to it; null if the model fits the last chunks';
+COMMENT ON COLUMN graphrag.progress.vectors_pending IS 'Chunks of long documents without vectors yet; workers do them in parts, after the text';
+COMMENT ON COLUMN graphrag.progress.graphs_pending IS 'Chunks of long documents without a graph yet; workers do them in parts, after the vectors';
+COMMENT ON COLUMN graphrag.progress.retracted IS 'Retracted documents: rows without an index';
+COMMENT ON COLUMN graphrag.progress.stood_in IS 'Chunks with the NLP extractor''s graph because the model''s replies were unusable; reindex(corpus, extraction => ''stood in'') asks again';
 
 CREATE VIEW graphrag.failed_jobs AS
 SELECT j.id AS job_id,
@@ -114,7 +114,7 @@ COMMENT ON VIEW graphrag.failed_jobs IS 'Dead letters: jobs that will not be tri
 COMMENT ON COLUMN graphrag.failed_jobs.job_id IS 'Number of the job';
 COMMENT ON COLUMN graphrag.failed_jobs.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.failed_jobs.kind IS 'Kind of job';
-COMMENT ON COLUMN graphrag.failed_jobs.document_id IS 'Document, where the job is about one';
+COMMENT ON COLUMN graphrag.failed_jobs.document_id IS 'Document, if the job is about one';
 COMMENT ON COLUMN graphrag.failed_jobs.source_key IS 'The application''s key of that document; null for others than the owner';
 COMMENT ON COLUMN graphrag.failed_jobs.attempts IS 'Attempts made';
 COMMENT ON COLUMN graphrag.failed_jobs.last_error IS 'Error of the last one; for others than the owner, its kind';

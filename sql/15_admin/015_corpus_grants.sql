@@ -15,13 +15,13 @@ CREATE TABLE graphrag.corpus_grants (
 SELECT pg_catalog.pg_extension_config_dump('graphrag.corpus_grants',
     'WHERE EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE (r.oid, r.rolname) = (role_oid, role))');
 
-COMMENT ON TABLE graphrag.corpus_grants IS 'Which role was given which corpus, by grant_corpus()';
+COMMENT ON TABLE graphrag.corpus_grants IS 'Corpora granted to roles, by grant_corpus()';
 COMMENT ON COLUMN graphrag.corpus_grants.corpus_id IS 'Corpus';
-COMMENT ON COLUMN graphrag.corpus_grants.role IS 'Role; its members that inherit have the grant too';
+COMMENT ON COLUMN graphrag.corpus_grants.role IS 'Role; members that inherit from it have the grant too';
 COMMENT ON COLUMN graphrag.corpus_grants.level IS 'read, or write (which includes read)';
 COMMENT ON COLUMN graphrag.corpus_grants.role_oid IS 'The role that had the name when the grant was made or restored; 0: there was none';
-COMMENT ON COLUMN graphrag.corpus_grants.granted_by IS 'Who gave it';
-COMMENT ON COLUMN graphrag.corpus_grants.granted_at IS 'When';
+COMMENT ON COLUMN graphrag.corpus_grants.granted_by IS 'Role that granted it';
+COMMENT ON COLUMN graphrag.corpus_grants.granted_at IS 'Time of the grant';
 
 -- A view, for current_user: the conditions on documents ask it as the reader, who sees no grants of others.
 -- OFFSET 0: EXPLAIN ANALYZE would count grants of others for which a condition of the caller's held.
@@ -35,7 +35,7 @@ SELECT g.corpus_id,
  WHERE pg_catalog.pg_has_role(r.oid, 'USAGE')
 OFFSET 0;
 
-COMMENT ON VIEW graphrag.granted_corpora IS 'Corpora that were given to the current role, or to roles it inherits from';
+COMMENT ON VIEW graphrag.granted_corpora IS 'Corpora granted to the current role, or to roles it inherits from';
 COMMENT ON COLUMN graphrag.granted_corpora.corpus_id IS 'Number of the corpus';
 COMMENT ON COLUMN graphrag.granted_corpora.corpus IS 'Corpus';
 COMMENT ON COLUMN graphrag.granted_corpora.level IS 'read, or write (which includes read)';
@@ -49,7 +49,7 @@ BEGIN
               FROM generate_series(1, (SELECT max(g.corpus_id) FROM graphrag.granted_corpora g)) n);
 END
 $$;
-COMMENT ON FUNCTION graphrag._given_corpora(boolean) IS 'Whether the corpus of each number was given to the caller, to read or to write';
+COMMENT ON FUNCTION graphrag._given_corpora(boolean) IS 'Whether the corpus of each number was granted to the caller, to read or to write';
 
 CREATE FUNCTION graphrag._corpus_grant_before() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -59,7 +59,7 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION graphrag._corpus_grant_before() IS 'Trigger of corpus_grants: the role of that name';
+COMMENT ON FUNCTION graphrag._corpus_grant_before() IS 'Trigger of corpus_grants: sets the oid of the role';
 CREATE TRIGGER corpus_grants_before BEFORE INSERT OR UPDATE ON graphrag.corpus_grants
     FOR EACH ROW EXECUTE FUNCTION graphrag._corpus_grant_before();
 
@@ -71,7 +71,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._corpus_grants_changed() IS 'Trigger of corpus_grants: row-level security of documents follows them';
+COMMENT ON FUNCTION graphrag._corpus_grants_changed() IS 'Trigger of corpus_grants: updates row-level security of documents';
 CREATE TRIGGER corpus_grants_changed AFTER INSERT OR DELETE OR TRUNCATE ON graphrag.corpus_grants
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._corpus_grants_changed();
 -- Also in a session that replicates or restores with triggers off.
@@ -115,7 +115,7 @@ BEGIN
      HAVING count(*) > 0;
 END
 $$;
-COMMENT ON FUNCTION graphrag.grant_corpus(text, name, text) IS 'Gives a corpus to a role: level read shows its documents and what was made of them, write lets it INSERT, UPDATE and DELETE them too. Makes the role a member of graphrag_member or graphrag_writer. The first grant turns row-level security of documents on: COPY FROM is then for the owner alone. Owner only; 42704 for an unknown corpus or role, 22023 for another level, 0LP01 for PUBLIC and reserved roles, 55P03 when documents stay locked.';
+COMMENT ON FUNCTION graphrag.grant_corpus(text, name, text) IS 'Grants a corpus to a role: level read shows its documents and everything made of them, write also allows INSERT, UPDATE and DELETE. Makes the role a member of graphrag_member or graphrag_writer. The first grant turns row-level security of documents on: COPY FROM is then for the owner alone. Owner only; 42704 for an unknown corpus or role, 22023 for another level, 0LP01 for PUBLIC and reserved roles, 55P03 if documents stay locked.';
 
 CREATE FUNCTION graphrag.revoke_corpus(corpus text, role name, level text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -133,7 +133,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION graphrag.revoke_corpus(text, name, text) IS 'Takes back what grant_corpus() gave: one level, or all of the corpus (null). The role stays a member of graphrag_member or graphrag_writer, which gives no document: memberships are the cluster''s, and another database may need them. The last grant to go turns row-level security of documents off, unless a corpus is protected. Owner only; 42704 for an unknown corpus and for what was not given.';
+COMMENT ON FUNCTION graphrag.revoke_corpus(text, name, text) IS 'Revokes grants of grant_corpus(): one level, or all of the corpus (null). The role stays a member of graphrag_member or graphrag_writer, which shows no document: memberships belong to the cluster, and another database may need them. After the last grant, row-level security of documents is turned off, unless a corpus is protected. Owner only; 42704 for an unknown corpus and for a grant that does not exist.';
 
 -- Makes a role a member of the group that a level needs. INHERIT: also where the role is NOINHERIT.
 CREATE FUNCTION graphrag._grant_group(role name, level text) RETURNS void

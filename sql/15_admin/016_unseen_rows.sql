@@ -75,7 +75,7 @@ SELECT r.attached_id, r.corpus_id, r.attached_table,
  WHERE r.mend <> '' AND (r.may_select OR NOT r.is_for_some)
  GROUP BY r.attached_id, r.corpus_id, r.attached_table;
 REVOKE ALL ON graphrag._unseen_rows FROM PUBLIC;
-COMMENT ON VIEW graphrag._unseen_rows IS 'Attached tables of which a reader of their corpus sees no row, who that is, and the statements that mend it';
+COMMENT ON VIEW graphrag._unseen_rows IS 'Attached tables without a visible row for a reader of their corpus, the reader, and the statements that repair it';
 
 -- Tells whoever attaches, grants, or changes a table. Without a reader yet, of what the next will lack.
 CREATE FUNCTION graphrag._warn_of_unseen(attached_ids int[]) RETURNS void
@@ -105,4 +105,4 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION graphrag._warn_of_unseen(int[]) IS 'Says which attached tables show a reader no rows, and what mends it';
+COMMENT ON FUNCTION graphrag._warn_of_unseen(int[]) IS 'Warns of attached tables that show a reader no rows, with the repair';

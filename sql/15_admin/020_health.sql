@@ -266,7 +266,7 @@ SELECT 'warning', 'extension', pg_catalog.format('of this database is version %s
   FROM pg_catalog.pg_extension e
   JOIN pg_catalog.pg_available_extensions a ON a.name = e.extname
  WHERE e.extname = 'pg_graphrag' AND a.default_version <> e.extversion;
-COMMENT ON VIEW graphrag._health IS 'What health() says of the database';
+COMMENT ON VIEW graphrag._health IS 'The database''s rows of health()';
 
 CREATE FUNCTION graphrag._package_version() RETURNS text
 LANGUAGE plpython3u STABLE SET search_path = pg_catalog, pg_temp SET jit = off
@@ -289,4 +289,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION graphrag.health() IS 'What needs somebody, worst first: severity (error, warning), subject, detail, and a hint what to do. No row: nothing does. It looks at the queue and its workers, jobs that failed for good, are tried again or wait for an endpoint for more than 15 minutes, documents without some vectors, chunks for which NLP stood in for a model or completed its reply, leases of workers that are gone, a full disk, providers that are spared, budgets, attached tables that cannot be followed, through which a worker did not come, that are behind for more than 15 minutes, or show a reader of their corpus no row, some chunks (whether they are what their documents say, and have vectors), what only repair() brings back after a restore, corpora that an earlier version indexed, a standby''s lag, subscriptions of attached tables or documents (lag, errors, tables not copied yet), publications of tables that workers cannot change then, prepared transactions, corpora whose move to another database has ended early, the server''s queue of notifications, and versions. Cheap enough for every minute; graphrag.check() looks at what is in a corpus.';
+COMMENT ON FUNCTION graphrag.health() IS 'Problems that need attention, worst first: severity (error, warning), subject, detail, and a hint. No row: there are none. It looks at the queue and its workers, jobs that failed for good, are retried or wait for an endpoint for more than 15 minutes, documents without some vectors, chunks for which NLP stood in for a model or completed its reply, leases of dead workers, a full disk, providers behind an open breaker, budgets, attached tables that cannot be followed, could not be gone through, are behind for more than 15 minutes, or show a reader of their corpus no row, some chunks (whether they equal their documents, and have vectors), things that only repair() brings back after a restore, corpora that an earlier version indexed, a standby''s lag, subscriptions of attached tables or documents (lag, errors, tables not copied yet), publications of tables that workers then cannot change, prepared transactions, corpora whose move to another database was interrupted, the server''s queue of notifications, and versions. Cheap enough for every minute; graphrag.check() looks into a corpus.';

@@ -18,7 +18,7 @@ SELECT w.worker,
               WHERE x.state = 'leased'
               GROUP BY x.lease, x.corpus_id, x.kind) j ON j.lease = w.worker
   LEFT JOIN graphrag.corpora c ON c.id = j.corpus_id;
-COMMENT ON VIEW graphrag.workers IS 'One row per worker that is alive, and what it has claimed: numbers and names alone, for pg_monitor too';
+COMMENT ON VIEW graphrag.workers IS 'One row for each live worker and its claimed jobs: numbers and names alone, for pg_monitor too';
 COMMENT ON COLUMN graphrag.workers.worker IS 'Number of the worker';
 COMMENT ON COLUMN graphrag.workers.pid IS 'Process of its session: pg_stat_activity has it too';
 COMMENT ON COLUMN graphrag.workers.role IS 'Role that logged in';
@@ -27,4 +27,4 @@ COMMENT ON COLUMN graphrag.workers.kind IS 'Kind of its jobs: index, graph, comm
 COMMENT ON COLUMN graphrag.workers.jobs IS 'Jobs it has claimed; those of a batch are done together';
 COMMENT ON COLUMN graphrag.workers.attempts IS 'Attempts of the job among them that was tried most often, this one included';
 COMMENT ON COLUMN graphrag.workers.since IS 'When it claimed them';
-COMMENT ON COLUMN graphrag.workers.waits_for IS 'Kind and name of what its process waits for; null while it computes';
+COMMENT ON COLUMN graphrag.workers.waits_for IS 'Kind and name of its process'' wait event; null while it computes';

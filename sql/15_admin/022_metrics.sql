@@ -41,8 +41,8 @@ SELECT 'health_issues', pg_catalog.jsonb_build_object('severity', s.severity), p
   FROM (VALUES ('error'), ('warning')) s (severity)
   LEFT JOIN graphrag._health h USING (severity)
  GROUP BY s.severity;
-COMMENT ON VIEW graphrag.metrics IS 'Numbers for a monitor, all of this moment (gauges): corpora, queue, workers, costs; numbers and names alone, for pg_monitor too. pg-graphrag metrics writes them as OpenMetrics.';
+COMMENT ON VIEW graphrag.metrics IS 'Current numbers for monitoring (gauges): corpora, queue, workers, costs; numbers and names alone, for pg_monitor too. pg-graphrag metrics writes them as OpenMetrics.';
 COMMENT ON COLUMN graphrag.metrics.name IS 'Name of the number';
-COMMENT ON COLUMN graphrag.metrics.labels IS 'What it is of: corpus, status, kind, state, severity';
+COMMENT ON COLUMN graphrag.metrics.labels IS 'Its labels: corpus, status, kind, state, severity';
 COMMENT ON COLUMN graphrag.metrics.value IS 'The number; names ending in _seconds: seconds';
 COMMENT ON COLUMN graphrag.metrics.help IS 'What it counts';

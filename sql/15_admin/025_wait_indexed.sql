@@ -50,7 +50,7 @@ BEGIN
     RETURN QUERY SELECT documents.indexed, documents.failed, documents.pending;
 END
 $$;
-COMMENT ON FUNCTION graphrag.wait_indexed(text, text[], interval) IS 'Waits until no document of a corpus, or of some keys of it, is pending, at most a time; returns how many are indexed, failed for good, and still pending. Of what the caller may see. Some worker must be at work; while it waits, its statement holds back vacuum: CALL wait_until_indexed() does not. 42704 unknown corpus; P0002 a key that is not there; 25001 for documents of the own transaction, and where it does not see what others commit; 22023 a bad timeout.';
+COMMENT ON FUNCTION graphrag.wait_indexed(text, text[], interval) IS 'Waits until no document of a corpus, or of some keys of it, is pending, up to a timeout; returns how many are indexed, failed for good, and still pending, among those that the caller sees. Some worker must be at work; while it waits, its statement holds back vacuum: CALL wait_until_indexed() does not. 42704 unknown corpus; P0002 unknown key; 25001 for documents of its own transaction, and if it does not see what others commit; 22023 a bad timeout.';
 
 -- No SET clause: it would forbid the commits. Every look is a transaction of its own, and so is every pause of a second at most, so that
 -- no snapshot is older. Nothing but pg_catalog and graphrag is named.
@@ -76,4 +76,4 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON PROCEDURE graphrag.wait_until_indexed(text, text[], interval, bigint, bigint, bigint) IS 'As wait_indexed(), without holding back vacuum: it commits after each look. CALL it as a statement of its own; 2D000 within a transaction. The client of the application sees indexed, failed and pending as the row of the CALL.';
+COMMENT ON PROCEDURE graphrag.wait_until_indexed(text, text[], interval, bigint, bigint, bigint) IS 'Like wait_indexed(), without holding back vacuum: it commits after each look. CALL it as a statement of its own; 2D000 within a transaction. The application''s client gets indexed, failed and pending as the row of the CALL.';

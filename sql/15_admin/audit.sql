@@ -49,7 +49,7 @@ BEGIN
     VALUES (corpus_id, current_user, words, 'good', ARRAY[canary], words);
 END
 $$;
-COMMENT ON FUNCTION graphrag._plant_canaries(text, text) IS 'Makes a corpus whose every text has the canary in it';
+COMMENT ON FUNCTION graphrag._plant_canaries(text, text) IS 'Makes a corpus whose every text contains the canary';
 
 -- Reads, calls and writes as the role what it may, and looks for the canaries: of a corpus that is protected and, for a role to which corpora must
 -- be given, of one that was not given to it, as things are and without any grant. All is rolled back; what was found is returned.
@@ -166,7 +166,7 @@ BEGIN
      ORDER BY 1, 2, array_position(ARRAY['leaks', 'untried', 'held'], r.one ->> 'verdict'), r.place;
 END
 $$;
-COMMENT ON FUNCTION graphrag._try_reads(name) IS 'What a role gets of a closed corpus by each relation that it may read, change or delete from';
+COMMENT ON FUNCTION graphrag._try_reads(name) IS 'What a role sees of a closed corpus through each relation that it may read, change or delete from';
 
 -- One object a row.
 CREATE FUNCTION graphrag._audited(role name) RETURNS TABLE (kind text, object text, privilege text, protection text, verdict text, detail text)
@@ -336,7 +336,7 @@ BEGIN
      ORDER BY 2;
 END
 $$;
-COMMENT ON FUNCTION graphrag._audited(name) IS 'What audit() says, one object a row';
+COMMENT ON FUNCTION graphrag._audited(name) IS 'The rows of audit(), one object each';
 
 CREATE FUNCTION graphrag.audit(role name) RETURNS TABLE (kind text, object text, privilege text, protection text, verdict text, detail text)
 LANGUAGE sql VOLATILE ROWS 20 SET search_path = pg_catalog, pg_temp
@@ -349,4 +349,4 @@ BEGIN ATOMIC
      GROUP BY a.kind, a.privilege, a.protection, a.verdict, a.detail, CASE a.verdict WHEN 'leaks' THEN a.object END
      ORDER BY array_position(ARRAY['leaks', 'untried', 'held'], a.verdict), a.kind, 2;
 END;
-COMMENT ON FUNCTION graphrag.audit(name) IS 'By what a role could learn of documents or change them: a row for each of its attributes and memberships, relations, single columns, functions, graphs, and objects of others that read the schema; what is judged alike is one row, leaks apart and first. kind; object; privilege; protection; verdict; detail. verdict: held or leaks, where it was tried as the role on a closed corpus planted for it, and rolled back, or where the catalogs decide; untried, where only people can judge. Code of others is never run: where a read or the planting would run some, it is untried and says whose. Holds graphrag.documents as protect() does, for as long as it takes. Superusers, or the owner for roles that he may act as (42501); 42704 for an unknown role, 55P03 when documents stay locked.';
+COMMENT ON FUNCTION graphrag.audit(name) IS 'Everything by which a role could learn about documents or change them: a row for each of its attributes and memberships, relations, single columns, functions, graphs, and objects of others that read the schema; objects with the same verdict are one row, leaks apart and first. kind; object; privilege; protection; verdict; detail. verdict: held or leaks, if it was tried as the role on a closed corpus made for this and rolled back, or if the catalogs decide; untried, if only people can judge. Code of others is never run: if a read or the planting would run some, it is untried, with the owner''s name. Locks graphrag.documents like protect(), while it runs. Superusers, or the owner for roles that he may act as (42501); 42704 for an unknown role, 55P03 if documents stay locked.';

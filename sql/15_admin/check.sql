@@ -5,4 +5,4 @@ AS $$
 from pg_graphrag.server import call
 return call(plpy, "@extversion@", "operate.admin.check:check", corpus)
 $$;
-COMMENT ON FUNCTION graphrag.check(text) IS 'Checks every invariant of a corpus in one snapshot: queue and hashes, chunks and windows against documents, merged values against mentions, vectors, BM25 postings, the AGE graph, sequences. No row: all hold; else the invariant, what breaks it (at most 100 of each) and how. Reads the whole corpus, blocks nobody. Owner only; 42704 for an unknown corpus.';
+COMMENT ON FUNCTION graphrag.check(text) IS 'Checks every invariant of a corpus in one snapshot: queue and hashes, chunks and windows against documents, merged values against mentions, vectors, BM25 postings, the AGE graph, sequences. No row: all hold; else the invariant, the objects that violate it (at most 100 of each) and how. Reads the whole corpus, blocks nobody. Owner only; 42704 for an unknown corpus.';

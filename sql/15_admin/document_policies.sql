@@ -98,7 +98,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION graphrag._settle_policies() IS 'Row-level security of documents as corpora and corpus_grants say';
+COMMENT ON FUNCTION graphrag._settle_policies() IS 'Brings row-level security of documents in line with corpora and corpus_grants';
 -- A dump without data has the privileges of these roles, and neither grants nor row-level security: they end before there is a document.
 CREATE FUNCTION graphrag._corpora_created() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -111,7 +111,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._corpora_created() IS 'Trigger of corpora: limited roles have no documents without row-level security';
+COMMENT ON FUNCTION graphrag._corpora_created() IS 'Trigger of corpora: without row-level security, roles with grants get no documents';
 CREATE TRIGGER corpora_created AFTER INSERT ON graphrag.corpora
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._corpora_created();
 
@@ -127,7 +127,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._rows_attached() IS 'Trigger of attachments: the documents of rows are for who may read these';
+COMMENT ON FUNCTION graphrag._rows_attached() IS 'Trigger of attachments: documents of rows are for roles that may read the rows';
 
 CREATE FUNCTION graphrag._has_row_policy() RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
@@ -137,7 +137,7 @@ BEGIN
        AND EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = 'graphrag.documents'::regclass AND p.polname = 'graphrag_rows');
 END
 $$;
-COMMENT ON FUNCTION graphrag._has_row_policy() IS 'Whether documents of rows are for who may read these';
+COMMENT ON FUNCTION graphrag._has_row_policy() IS 'Whether documents of rows are for roles that may read the rows';
 CREATE TRIGGER rows_attached AFTER INSERT ON graphrag._attached_tables
     FOR EACH ROW WHEN (NEW.kind <> 'documents') EXECUTE FUNCTION graphrag._rows_attached();
 -- Also in a session that replicates or restores with triggers off.

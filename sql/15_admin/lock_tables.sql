@@ -53,7 +53,7 @@ BEGIN
         USING ERRCODE = 'lock_not_available', HINT = 'Try again when their transactions, or the workers'' batches, have ended.';
 END
 $$;
-COMMENT ON FUNCTION graphrag._lock_rows(bigint[]) IS 'Locks documents against changes; 55P03 when others hold some of them for seconds';
+COMMENT ON FUNCTION graphrag._lock_rows(bigint[]) IS 'Locks documents against changes; 55P03 if others hold some of them for seconds';
 
 -- All that writes to a corpus, for who drops it, or has all of it indexed anew. Its documents' writers may hold what comes later in the order, as a transaction that
 -- inserts one and then changes another does: so it lets go of everything, and tries again, before anybody is ended by a deadlock.

@@ -11,7 +11,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._owner_only() IS 'Trigger of tables that only the owner writes';
+COMMENT ON FUNCTION graphrag._owner_only() IS 'Trigger of tables that only the owner may write';
 CREATE TRIGGER corpora_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag.corpora
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._owner_only();
 CREATE TRIGGER corpus_grants_owner_only BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON graphrag.corpus_grants
@@ -52,7 +52,7 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION graphrag._documents_authorize() IS 'Trigger of documents: only the owner says what is indexed';
+COMMENT ON FUNCTION graphrag._documents_authorize() IS 'Trigger of documents: only the owner may set the state of the index';
 CREATE TRIGGER documents_authorize_insert BEFORE INSERT ON graphrag.documents
     FOR EACH ROW WHEN (NEW.indexed_hash IS NOT NULL OR NEW.indexed_at IS NOT NULL OR NEW.status IS DISTINCT FROM 'pending' OR NEW.error IS NOT NULL
                        OR NEW.version_of IS NOT NULL OR NEW.pictures_hash IS NOT NULL)
@@ -75,7 +75,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._documents_authorize_attached() IS 'Trigger of documents: only attached tables have their documents marked';
+COMMENT ON FUNCTION graphrag._documents_authorize_attached() IS 'Trigger of documents: only attached tables may mark documents as theirs';
 CREATE TRIGGER documents_authorize_attached AFTER INSERT ON graphrag.documents REFERENCING NEW TABLE AS inserted
     FOR EACH STATEMENT EXECUTE FUNCTION graphrag._documents_authorize_attached();
 -- Also where a role may set session_replication_role.

@@ -14,7 +14,7 @@ BEGIN
     PERFORM graphrag._enforce(this_corpus, condition);
 END
 $$;
-COMMENT ON FUNCTION graphrag.protect(text, text) IS 'Lets those who read see only the documents of a corpus for which a condition holds, and of what was made of documents only what these say; communities and their reports, which tell of all documents, not at all. condition: a boolean expression over columns of graphrag.documents, evaluated as the reader; names in it qualified. Replaces an earlier one; combines with policies of your own on graphrag.documents. After a restore the corpus is closed until repair(). Owner only; 42704 for an unknown corpus, 55P03 when documents stay locked.';
+COMMENT ON FUNCTION graphrag.protect(text, text) IS 'Shows readers only the documents of a corpus for which a condition holds, and only what these documents say of everything derived; communities and their reports, which are about all documents, are hidden. condition: a boolean expression over columns of graphrag.documents, evaluated as the reader; with qualified names. Replaces an earlier one; combines with policies of your own on graphrag.documents. After a restore the corpus is closed until repair(). Owner only; 42704 for an unknown corpus, 55P03 if documents stay locked.';
 
 CREATE FUNCTION graphrag.unprotect(corpus text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
@@ -26,7 +26,7 @@ BEGIN
     PERFORM graphrag._enforce(this_corpus, NULL);
 END
 $$;
-COMMENT ON FUNCTION graphrag.unprotect(text) IS 'Ends what protect() began: who may read the corpus sees all its documents. Owner only; 42704 for an unknown corpus, 55P03 when documents stay locked.';
+COMMENT ON FUNCTION graphrag.unprotect(text) IS 'Ends protect(): everybody who may read the corpus sees all its documents. Owner only; 42704 for an unknown corpus, 55P03 if documents stay locked.';
 
 -- The number of a corpus whose row is now locked, and the grants (lock_tables.sql), for the owner alone.
 CREATE FUNCTION graphrag._administered_corpus(corpus text) RETURNS int
@@ -98,7 +98,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION graphrag._corpus_restored() IS 'Trigger of corpora: closes a protected one that is restored';
+COMMENT ON FUNCTION graphrag._corpus_restored() IS 'Trigger of corpora: closes a restored corpus that was protected';
 CREATE TRIGGER corpora_restored AFTER INSERT ON graphrag.corpora
     FOR EACH ROW WHEN (NEW.protection IS NOT NULL) EXECUTE FUNCTION graphrag._corpus_restored();
 -- Also in a session that replicates or restores with triggers off.

@@ -50,4 +50,4 @@ BEGIN
     END LOOP;
 END
 $function$;
-COMMENT ON FUNCTION graphrag.rebuild_graph(text) IS 'Drops the Apache AGE graph of a corpus and makes it again from the tables, in one transaction. What was added to the graph by Cypher is lost. Of a corpus whose option cypher is false, what is left of a graph is dropped, and none made. Owner only; 42704 for an unknown corpus.';
+COMMENT ON FUNCTION graphrag.rebuild_graph(text) IS 'Drops the Apache AGE graph of a corpus and makes it again from the tables, in one transaction. Anything that Cypher added to the graph is lost. If the corpus'' option cypher is false, remains of a graph are dropped, and none is made. Owner only; 42704 for an unknown corpus.';

@@ -5,4 +5,4 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "operate.admin.start_reembed:reembed", corpus, embedding)
 $$;
-COMMENT ON FUNCTION graphrag.reembed(text, jsonb) IS 'Changes the embedding model of a corpus: {provider, model, dimensions}, as option embedding. Workers fill vectors of the new model beside the old, which serve all searches until the new are complete; then they are swapped at once. Another model replaces an unfinished change, the current one cancels it. Owner only; 22023 for a bad value, 42704 for an unknown corpus or provider.';
+COMMENT ON FUNCTION graphrag.reembed(text, jsonb) IS 'Changes the embedding model of a corpus: {provider, model, dimensions}, like the option embedding. Workers fill vectors of the new model beside the old, which serve all searches until the new ones are complete; then they are swapped at once. Another model replaces an unfinished change, the current one cancels it. Owner only; 22023 for a bad value, 42704 for an unknown corpus or provider.';

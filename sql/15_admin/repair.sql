@@ -186,7 +186,7 @@ EXCEPTION WHEN out_of_memory THEN
         HINT = 'A transaction cannot hold the locks of so many graphs. CALL graphrag.repair_corpora(); commits after each corpus; or increase max_locks_per_transaction.';
 END
 $$;
-COMMENT ON FUNCTION graphrag.repair() IS 'Run after a restore (pg_dump | psql, pg_restore), and after documents came past the triggers (disabled ones): refills the queue from the hashes, moves sequences past the numbers in use, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and communities and reports that are missing or not up to date, and puts protect() and grant_corpus() in force; grants of roles that were renamed follow them, of dropped ones they go. Returns {jobs_queued, graphs_rebuilt}, and as not_repaired the corpora in which rows are damaged, of which a WARNING says more. One transaction: of hundreds of corpora CALL graphrag.repair_corpora(). 55P03 when others hold for seconds what it has to lock.';
+COMMENT ON FUNCTION graphrag.repair() IS 'Run it after a restore (pg_dump | psql, pg_restore), and after documents bypassed the triggers (disabled ones): refills the queue from the hashes, moves sequences past the numbers in use, compares attached tables with their documents, rebuilds the AGE graphs, queues the vector indexes, unfinished re-embedding, and missing or outdated communities and reports, and enforces protect() and grant_corpus(); grants follow renamed roles, and those of dropped roles go. Returns {jobs_queued, graphs_rebuilt}, and as not_repaired the corpora with damaged rows, of which a WARNING says more. One transaction: for hundreds of corpora CALL graphrag.repair_corpora(). 55P03 if others hold for seconds what it must lock.';
 
 -- Neither SET nor SECURITY DEFINER, which would forbid the commits: every name is qualified, and what it calls is closed to others than the owner.
 CREATE PROCEDURE graphrag.repair_corpora(INOUT result jsonb DEFAULT NULL)
@@ -212,4 +212,4 @@ BEGIN
     result := pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object('jobs_queued', queued, 'graphs_rebuilt', graphs, 'not_repaired', damaged));
 END
 $$;
-COMMENT ON PROCEDURE graphrag.repair_corpora(jsonb) IS 'repair() for any number of corpora: commits after each, so that it needs the locks of one graph at a time. Call it as a statement of its own. What it has done stays when it ends early; call it again. Owner only.';
+COMMENT ON PROCEDURE graphrag.repair_corpora(jsonb) IS 'repair() for any number of corpora: commits after each, so that it needs the locks of one graph at a time. Call it as a statement of its own. If it ends early, finished work stays; call it again. Owner only.';

@@ -29,7 +29,7 @@ AS $$
 from pg_graphrag.server import call
 call(plpy, "@extversion@", "operate.admin.corpus_changes:remove_files")
 $$;
-COMMENT ON FUNCTION graphrag._remove_files() IS 'Removes the files that searches map, of all corpora; sessions make others when they need them';
+COMMENT ON FUNCTION graphrag._remove_files() IS 'Removes the files that searches map, of all corpora; sessions make new ones when they need them';
 
 -- What DROP EXTENSION cannot take along, because it was made at run time or lives elsewhere: AGE graphs, pg_cron jobs, tables of vectors, triggers, files.
 -- With the caller's rights: a superuser or the extension's owner.
@@ -83,7 +83,7 @@ EXCEPTION WHEN out_of_memory THEN
         HINT = 'A transaction cannot hold the locks of so many graphs. CALL graphrag.uninstall_corpora(); commits after each corpus; or increase max_locks_per_transaction.';
 END
 $function$;
-COMMENT ON FUNCTION graphrag.uninstall() IS 'Removes what DROP EXTENSION cannot: AGE graphs, pg_cron jobs, run-time tables (vectors), triggers on attached tables. Then DROP EXTENSION pg_graphrag CASCADE; DROP SCHEMA graphrag. The roles graphrag_member, graphrag_reader and graphrag_writer, which other databases may use, stay. One transaction: of hundreds of corpora CALL graphrag.uninstall_corpora(). Owner only.';
+COMMENT ON FUNCTION graphrag.uninstall() IS 'Removes what DROP EXTENSION cannot: AGE graphs, pg_cron jobs, run-time tables (vectors), triggers on attached tables. Then DROP EXTENSION pg_graphrag CASCADE; DROP SCHEMA graphrag. The roles graphrag_member, graphrag_reader and graphrag_writer, which other databases may use, stay. One transaction: for hundreds of corpora CALL graphrag.uninstall_corpora(). Owner only.';
 
 -- Neither SET nor SECURITY DEFINER, which would forbid the commits: every name is qualified, and what it calls is closed to others than the owner.
 CREATE PROCEDURE graphrag.uninstall_corpora()
@@ -100,4 +100,4 @@ BEGIN
     PERFORM graphrag.uninstall();
 END
 $procedure$;
-COMMENT ON PROCEDURE graphrag.uninstall_corpora() IS 'uninstall() for any number of corpora: commits after each, so that it needs the locks of one graph at a time. Call it as a statement of its own, with no worker at work. Where it ends early, nothing can be searched before it is called again, or repair_corpora() is: the latter does not bring back vectors of large corpora. Owner only.';
+COMMENT ON PROCEDURE graphrag.uninstall_corpora() IS 'uninstall() for any number of corpora: commits after each, so that it needs the locks of one graph at a time. Call it as a statement of its own, with no worker at work. If it ends early, nothing can be searched until it, or repair_corpora(), is called again; the latter does not bring back vectors of large corpora. Owner only.';

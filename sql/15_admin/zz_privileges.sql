@@ -13,7 +13,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION graphrag._close(regclass) IS 'Revokes what everybody but the owner may do with a relation: what ALTER DEFAULT PRIVILEGES gave';
+COMMENT ON FUNCTION graphrag._close(regclass) IS 'Revokes the rights of everybody but the owner on a relation: what ALTER DEFAULT PRIVILEGES granted';
 
 -- What the installing role's default privileges give away was meant for its own tables; and everybody calls no function that is new.
 DO $new$

@@ -173,7 +173,7 @@ def models(db: Database) -> str:
     for row in db.execute(_CATALOG, [sorted(_PRIVATE)]).fetchall():
         columns_by_table[row[0]].append(Column(*row))
     classes = sorted((_class_of(table), columns) for table, columns in columns_by_table.items())
-    text = "\n\n".join([_HEADER, *(_model(name, columns) for name, columns in classes), _names(classes)])
+    text = "\n\n".join([_HEADER, *(_model(name, columns) for name, columns in classes), _NAMES])
     for command in (["check", "--quiet", "--select", "I,F401", "--fix"], ["format"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(MODELS.with_name("models.py")), "-"]
         text = subprocess.run(ruff, input=text, capture_output=True, encoding="utf-8", check=True).stdout
@@ -189,16 +189,15 @@ keep alembic away from them with `pg_graphrag.integrations.alembic`.
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from sqlalchemy import Computed, FetchedValue, Identity, orm
+from sqlalchemy import Computed, FetchedValue, Identity
 from sqlalchemy.orm import Mapped, foreign, mapped_column, remote
 from pg_graphrag.integrations.models.mapped_base import (
-    Base, BigInt, BigIntKey, BigInts, Embedding, Json, Key, Lexemes, PgName
+    Base as Base, BigInt, BigIntKey, BigInts, Embedding, Json, Key, Lexemes, PgName, linked
 )
 '''
 
 
-def _names(classes: list[tuple[str, list[Column]]]) -> str:
-    return f"__all__ = {sorted(['Base', *(name for name, _ in classes)])!r}"
+_NAMES = '__all__ = sorted(["Base", *(mapper.class_.__name__ for mapper in Base.registry.mappers)])'
 
 
 def _class_of(table: str) -> str:
@@ -268,9 +267,7 @@ def _link(link: Link, table: str) -> str:
     else:
         return ""
     back = f', back_populates="{other}"' if other else ""
-    return (
-        f"{attribute}: Mapped[{annotation}] = orm.relationship(primaryjoin=lambda: {join}{order}{back}, viewonly=True)"
-    )
+    return f"{attribute}: Mapped[{annotation}] = linked(lambda: {join}{order}{back})"
 
 
 def test_the_models_are_made_of_the_catalog(module_db: Database) -> None:

@@ -8,11 +8,11 @@ keep alembic away from them with `pg_graphrag.integrations.alembic`.
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
-from sqlalchemy import Computed, FetchedValue, Identity, orm
+from sqlalchemy import Computed, FetchedValue, Identity
 from sqlalchemy.orm import Mapped, foreign, mapped_column, remote
 
+from pg_graphrag.integrations.models.mapped_base import Base as Base
 from pg_graphrag.integrations.models.mapped_base import (
-    Base,
     BigInt,
     BigIntKey,
     BigInts,
@@ -21,6 +21,7 @@ from pg_graphrag.integrations.models.mapped_base import (
     Key,
     Lexemes,
     PgName,
+    linked,
 )
 
 
@@ -38,7 +39,7 @@ class Alias(Base):
 
 
 class Budget(Base):
-    """View. What each corpus may spend in this calendar month, and has spent (UTC)."""
+    """View. The budget of each corpus for this calendar month (UTC), and its cost so far."""
 
     __tablename__ = "budgets"
 
@@ -50,7 +51,7 @@ class Budget(Base):
 
 
 class Chunk(Base):
-    """Stretches of documents: the unit of retrieval and citation."""
+    """Parts of documents: the unit of retrieval and citation."""
 
     __tablename__ = "chunks"
 
@@ -74,18 +75,16 @@ class Chunk(Base):
     is_row: Mapped[bool]
     picture_id: Mapped[BigInt | None]
 
-    windows: Mapped[list["ChunkWindow"]] = orm.relationship(
-        primaryjoin=lambda: Chunk.id == foreign(remote(ChunkWindow.chunk_id)),
-        order_by=lambda: ChunkWindow.ordinal,
-        viewonly=True,
+    windows: Mapped[list["ChunkWindow"]] = linked(
+        lambda: Chunk.id == foreign(remote(ChunkWindow.chunk_id)), order_by=lambda: ChunkWindow.ordinal
     )
-    document: Mapped["Document | None"] = orm.relationship(
-        primaryjoin=lambda: foreign(Chunk.document_id) == remote(Document.id), back_populates="chunks", viewonly=True
+    document: Mapped["Document | None"] = linked(
+        lambda: foreign(Chunk.document_id) == remote(Document.id), back_populates="chunks"
     )
 
 
 class ChunkWindow(Base):
-    """Stretches of about 60–120 words that fit an embedding model; a chunk scores as its best window."""
+    """Parts of chunks with about 60–120 words that fit an embedding model; a chunk scores as its best window."""
 
     __tablename__ = "chunk_windows"
 
@@ -118,9 +117,7 @@ class Claim(Base):
     description: Mapped[str]
     source_text: Mapped[str | None]
 
-    chunk: Mapped["Chunk"] = orm.relationship(
-        primaryjoin=lambda: foreign(Claim.chunk_id) == remote(Chunk.id), viewonly=True
-    )
+    chunk: Mapped["Chunk"] = linked(lambda: foreign(Claim.chunk_id) == remote(Chunk.id))
 
 
 class Community(Base):
@@ -138,16 +135,16 @@ class Community(Base):
     report_due: Mapped[bool]
     created_at: Mapped[datetime]
 
-    members: Mapped[list["CommunityMember"]] = orm.relationship(
-        primaryjoin=lambda: Community.id == foreign(remote(CommunityMember.community_id)), viewonly=True
+    members: Mapped[list["CommunityMember"]] = linked(
+        lambda: Community.id == foreign(remote(CommunityMember.community_id))
     )
-    report: Mapped["CommunityReport | None"] = orm.relationship(
-        primaryjoin=lambda: Community.id == foreign(remote(CommunityReport.community_id)), viewonly=True
+    report: Mapped["CommunityReport | None"] = linked(
+        lambda: Community.id == foreign(remote(CommunityReport.community_id))
     )
 
 
 class CommunityEntity(Base):
-    """View. Which entities each community holds; of corpora that the caller sees whole."""
+    """View. Entities of each community; only of corpora that the caller sees whole."""
 
     __tablename__ = "community_entities"
 
@@ -167,14 +164,12 @@ class CommunityMember(Base):
     community_id: Mapped[BigInt]
     entity_id: Mapped[BigInt]
 
-    entity: Mapped["Entity"] = orm.relationship(
-        primaryjoin=lambda: foreign(CommunityMember.entity_id) == remote(Entity.id), viewonly=True
-    )
+    entity: Mapped["Entity"] = linked(lambda: foreign(CommunityMember.entity_id) == remote(Entity.id))
 
 
 class CommunityOverview(Base):
-    """View. Communities with their reports, one row each; of corpora that the caller sees whole: they tell of all
-    documents together.
+    """View. Communities with their reports, one row each; only of corpora that the caller sees whole, because reports
+    are about all documents.
     """
 
     __tablename__ = "community_overview"
@@ -194,8 +189,8 @@ class CommunityOverview(Base):
 
 
 class CommunityReport(Base):
-    """What a community is about: written by the corpus' model for reports, or put together from the graph where there
-    is none.
+    """The subject of a community: written by the corpus' model for reports, or put together from the graph without
+    one.
     """
 
     __tablename__ = "community_reports"
@@ -233,7 +228,7 @@ class Corpus(Base):
 
 
 class Curation(Base):
-    """What people changed of the knowledge graph, who and when. Rows are never removed; undo_curation() marks them."""
+    """People's changes of the knowledge graph, by whom and when. Rows are never removed; undo_curation() marks them."""
 
     __tablename__ = "curations"
 
@@ -276,16 +271,15 @@ class Document(Base):
     retraction_reason: Mapped[str | None]
     version_of: Mapped[BigInt | None]
 
-    chunks: Mapped[list["Chunk"]] = orm.relationship(
-        primaryjoin=lambda: Document.id == foreign(remote(Chunk.document_id)),
+    chunks: Mapped[list["Chunk"]] = linked(
+        lambda: Document.id == foreign(remote(Chunk.document_id)),
         order_by=lambda: Chunk.ordinal,
         back_populates="document",
-        viewonly=True,
     )
 
 
 class DocumentCoverage(Base):
-    """View. What has been made of each document."""
+    """View. What was indexed of each document."""
 
     __tablename__ = "document_coverage"
 
@@ -309,9 +303,7 @@ class DocumentCoverage(Base):
 
 
 class DocumentVersion(Base):
-    """View. Versions of the documents of corpora with a history, as far as the caller may see the documents of the
-    history.
-    """
+    """View. Versions of the documents of corpora with a history, for callers who see the documents of the history."""
 
     __tablename__ = "versions"
 
@@ -365,10 +357,8 @@ class Entity(Base):
     curated: Mapped[bool]
     row_mention_count: Mapped[int]
 
-    mentions: Mapped[list["EntityMention"]] = orm.relationship(
-        primaryjoin=lambda: Entity.id == foreign(remote(EntityMention.entity_id)),
-        back_populates="entity",
-        viewonly=True,
+    mentions: Mapped[list["EntityMention"]] = linked(
+        lambda: Entity.id == foreign(remote(EntityMention.entity_id)), back_populates="entity"
     )
 
 
@@ -389,7 +379,7 @@ class EntityAttribute(Base):
 
 
 class EntityMention(Base):
-    """What one chunk says of one entity. Never changes; entities are merged from these rows."""
+    """Mentions of one entity in one chunk. They never change; entities are merged from these rows."""
 
     __tablename__ = "entity_mentions"
 
@@ -411,18 +401,14 @@ class EntityMention(Base):
     attributes: Mapped[Json | None]
     name_of: Mapped[Key | None]
 
-    entity: Mapped["Entity | None"] = orm.relationship(
-        primaryjoin=lambda: foreign(EntityMention.entity_id) == remote(Entity.id),
-        back_populates="mentions",
-        viewonly=True,
+    entity: Mapped["Entity | None"] = linked(
+        lambda: foreign(EntityMention.entity_id) == remote(Entity.id), back_populates="mentions"
     )
-    chunk: Mapped["Chunk"] = orm.relationship(
-        primaryjoin=lambda: foreign(EntityMention.chunk_id) == remote(Chunk.id), viewonly=True
-    )
+    chunk: Mapped["Chunk"] = linked(lambda: foreign(EntityMention.chunk_id) == remote(Chunk.id))
 
 
 class EntityMentionVector(Base):
-    """Vectors of what a model said of entities (name and description) in chunks, L2-normalised."""
+    """Vectors of entity mentions that a model described (name and description), L2-normalised."""
 
     __tablename__ = "entity_mention_vectors"
 
@@ -476,7 +462,7 @@ class FailedJob(Base):
 
 
 class GrantedCorpus(Base):
-    """View. Corpora that were given to the current role, or to roles it inherits from."""
+    """View. Corpora granted to the current role, or to roles it inherits from."""
 
     __tablename__ = "granted_corpora"
 
@@ -507,8 +493,8 @@ class GraphClaim(Base):
 
 
 class GraphEdge(Base):
-    """View. Relationships of the knowledge graph, one row each, in the direction most mentions have. What is stated of
-    a name of a row is between the row's entity and the other.
+    """View. Relationships of the knowledge graph, one row each, in the direction most mentions have. Statements about
+    a name of a row count for the row's entity.
     """
 
     __tablename__ = "graph_edges"
@@ -532,7 +518,7 @@ class GraphEdge(Base):
 
 
 class GraphGrowth(Base):
-    """View. What each day added of what is there now: an edited document counts on the day of its last indexing."""
+    """View. Additions of each day to the current graph: an edited document counts on the day of its last indexing."""
 
     __tablename__ = "graph_growth"
 
@@ -564,7 +550,9 @@ class GraphMention(Base):
 
 
 class GraphNode(Base):
-    """View. Entities of the knowledge graph, one row each. Names of a row of an attached table are the row's entity."""
+    """View. Entities of the knowledge graph, one row each. Names of a row of an attached table belong to the row's
+    entity.
+    """
 
     __tablename__ = "graph_nodes"
 
@@ -613,8 +601,8 @@ class IndexingProgress(Base):
 
 
 class ModelUsage(Base):
-    """View. Requests to models by corpus, purpose, model and day, those that failed included. What search() asks is
-    written down by the session's next ask() or understand() of that corpus.
+    """View. Requests to models by corpus, purpose, model and day, failed ones included. Requests of search() are
+    recorded by the session's next ask() or understand() of that corpus.
     """
 
     __tablename__ = "llm_usage"
@@ -633,8 +621,8 @@ class ModelUsage(Base):
 
 
 class Picture(Base):
-    """Pictures of documents. INSERT, UPDATE and DELETE are the interface; what their words say is found as the
-    document's text is. They go with the document and with its content.
+    """Pictures of documents. INSERT, UPDATE and DELETE are the interface; their texts are found like the document's
+    text. They are deleted with the document and with its content.
     """
 
     __tablename__ = "pictures"
@@ -693,21 +681,15 @@ class Relationship(Base):
     curated: Mapped[bool]
     row_mention_count: Mapped[int]
 
-    source: Mapped["Entity"] = orm.relationship(
-        primaryjoin=lambda: foreign(Relationship.source_id) == remote(Entity.id), viewonly=True
-    )
-    target: Mapped["Entity"] = orm.relationship(
-        primaryjoin=lambda: foreign(Relationship.target_id) == remote(Entity.id), viewonly=True
-    )
-    mentions: Mapped[list["RelationshipMention"]] = orm.relationship(
-        primaryjoin=lambda: Relationship.id == foreign(remote(RelationshipMention.relationship_id)),
-        back_populates="relationship",
-        viewonly=True,
+    source: Mapped["Entity"] = linked(lambda: foreign(Relationship.source_id) == remote(Entity.id))
+    target: Mapped["Entity"] = linked(lambda: foreign(Relationship.target_id) == remote(Entity.id))
+    mentions: Mapped[list["RelationshipMention"]] = linked(
+        lambda: Relationship.id == foreign(remote(RelationshipMention.relationship_id)), back_populates="relationship"
     )
 
 
 class RelationshipMention(Base):
-    """What one chunk says of one pair of entities. Never changes; relationships are merged from these rows."""
+    """Statements of one chunk about one pair of entities. They never change; relationships are merged from these rows."""
 
     __tablename__ = "relationship_mentions"
 
@@ -728,18 +710,14 @@ class RelationshipMention(Base):
     windows: Mapped[list[int]]
     tsv: Mapped[Lexemes | None]
 
-    relationship: Mapped["Relationship | None"] = orm.relationship(
-        primaryjoin=lambda: foreign(RelationshipMention.relationship_id) == remote(Relationship.id),
-        back_populates="mentions",
-        viewonly=True,
+    relationship: Mapped["Relationship | None"] = linked(
+        lambda: foreign(RelationshipMention.relationship_id) == remote(Relationship.id), back_populates="mentions"
     )
-    chunk: Mapped["Chunk"] = orm.relationship(
-        primaryjoin=lambda: foreign(RelationshipMention.chunk_id) == remote(Chunk.id), viewonly=True
-    )
+    chunk: Mapped["Chunk"] = linked(lambda: foreign(RelationshipMention.chunk_id) == remote(Chunk.id))
 
 
 class RelationshipMentionVector(Base):
-    """Vectors of what a model said of relationships (keywords, endpoints and description) in chunks, L2-normalised."""
+    """Vectors of relationship mentions that a model described (keywords, endpoints and description), L2-normalised."""
 
     __tablename__ = "relationship_mention_vectors"
 
@@ -778,8 +756,8 @@ class RoleUsage(Base):
 
 
 class UnfitExtraction(Base):
-    """View. What models extracted and the text or the schema of the corpus has no place for. It is kept apart, no
-    search, view or graph shows it; or kept and marked (is_kept).
+    """View. Items that models extracted and that do not fit the text or the schema of the corpus. They are stored
+    apart, and no search, view or graph shows them; or they are kept and marked (is_kept).
     """
 
     __tablename__ = "unfit_extractions"
@@ -806,46 +784,4 @@ class WindowVector(Base):
     embedding: Mapped[Embedding]
 
 
-__all__ = [
-    "Alias",
-    "Base",
-    "Budget",
-    "Chunk",
-    "ChunkWindow",
-    "Claim",
-    "Community",
-    "CommunityEntity",
-    "CommunityMember",
-    "CommunityOverview",
-    "CommunityReport",
-    "Corpus",
-    "Curation",
-    "Document",
-    "DocumentCoverage",
-    "DocumentVersion",
-    "EmbeddingSpace",
-    "Entity",
-    "EntityAttribute",
-    "EntityMention",
-    "EntityMentionVector",
-    "EntityTimeline",
-    "EntityVector",
-    "FailedJob",
-    "GrantedCorpus",
-    "GraphClaim",
-    "GraphEdge",
-    "GraphGrowth",
-    "GraphMention",
-    "GraphNode",
-    "IndexingProgress",
-    "ModelUsage",
-    "Picture",
-    "QueryStats",
-    "Relationship",
-    "RelationshipMention",
-    "RelationshipMentionVector",
-    "ReportVector",
-    "RoleUsage",
-    "UnfitExtraction",
-    "WindowVector",
-]
+__all__ = sorted(["Base", *(mapper.class_.__name__ for mapper in Base.registry.mappers)])

@@ -1,5 +1,6 @@
 """The base of the models, and types of columns."""
 
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar
@@ -7,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pgvector.sqlalchemy import Vector
 from sqlalchemy import BigInteger, Date, DateTime, Double, Identity, Integer, Interval, MetaData, Numeric, Text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, TSVECTOR
-from sqlalchemy.orm import DeclarativeBase, mapped_column
+from sqlalchemy.orm import DeclarativeBase, mapped_column, relationship
 from sqlalchemy.types import UserDefinedType
 
 BigInt = Annotated[int, mapped_column(BigInteger)]
@@ -30,6 +31,11 @@ class Name(UserDefinedType[str]):
 
 
 PgName = Annotated[str, mapped_column(Name())]
+
+
+def linked(condition: Callable[[], Any], **options: Any) -> Any:
+    """Return a relationship to read from; `condition` returns the join condition."""
+    return relationship(primaryjoin=condition, viewonly=True, **options)
 
 
 class Base(DeclarativeBase):

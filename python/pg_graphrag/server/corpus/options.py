@@ -429,12 +429,6 @@ def check_used(llm: LLM) -> None:
         )
 
 
-def _strings(name: str, value: Any) -> list[str]:
-    if not isinstance(value, list) or not value or not all(isinstance(item, str) and item.strip() for item in value):
-        raise _bad_option(name, value, "a list of names")
-    return value
-
-
 def reindexes(old: Options, new: Options) -> bool:
     """Whether the `new` options may give other chunks, terms or mentions."""
     if new.extractor != "llm":

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
-from math import log
 
 from pg_graphrag.text.concept import Concept
 from pg_graphrag.text.letters import simplified
@@ -285,13 +284,3 @@ def parts_of_speech(name: str) -> Iterator[str]:
     simple = simplified(name)
     speeches = _speeches(simple)
     return (speeches.get(word, "?")[:2] for word in chinese_dictionary().tokenizer.cut(simple))
-
-
-def rarest(name: str) -> float:
-    """Return the logarithm of the share of all words that the rarest word of a name has."""
-    simple = simplified(name)
-    dictionary = chinese_dictionary()
-    dictionary.read(simple)
-    return min(
-        log((dictionary.frequencies.get(word, 0) + 0.5) / dictionary.total) for word in dictionary.tokenizer.cut(simple)
-    )

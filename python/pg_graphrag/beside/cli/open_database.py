@@ -10,7 +10,7 @@ import psycopg
 from pg_graphrag.beside.cli.terminal import printable
 from pg_graphrag.beside.client.blocking import connect as open_connection
 from pg_graphrag.beside.client.blocking import connect_to
-from pg_graphrag.beside.client.hosts import is_installed
+from pg_graphrag.beside.client.hosts import is_installed, is_pooled
 from pg_graphrag.ground.errors import GraphRAGError
 
 
@@ -32,6 +32,10 @@ def connect(url: str, corpus: str | None = None) -> psycopg.Connection[Any]:
             " PL/Python: pg-graphrag install.",
         )
     connection.add_notice_handler(_warn)
+    # Whatever search_path the database's owner gave the session: an operator of his would run with our rights. Behind a pooler it
+    # is others' session, too.
+    if not is_pooled(connection):
+        connection.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)")
     return connection
 
 

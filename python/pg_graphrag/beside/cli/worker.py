@@ -223,7 +223,6 @@ class _Session(Thread):
                     if self._is_pooled:
                         logger.warning(_POOLED, extra={"event": "pooled"})
                     else:
-                        _pin_path(connection)
                         # When this process is killed, its sessions must end with it, not with the queue.
                         connection.execute("SET client_connection_check_interval = '2s'")
                         connection.execute(_LIFT_TIMEOUTS)
@@ -401,11 +400,6 @@ def _is_at_work(connection: psycopg.Connection[Any]) -> bool:
     """Whether a session has jobs: if it ends before they are done, as one does soon whose client was killed, they are due."""
     statement = "SELECT FROM graphrag.progress WHERE leased OPERATOR(pg_catalog.>) 0 LIMIT 1"
     return connection.execute(statement).fetchone() is not None
-
-
-def _pin_path(connection: psycopg.Connection[Any]) -> None:
-    """Have a session find the server's own operators alone, whatever search_path the database's owner has given it."""
-    connection.execute("SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)")
 
 
 def _is_hopeless(error: psycopg.Error | GraphRAGError) -> bool:

@@ -46,9 +46,11 @@ class Database:
         names = {name for caller in callers for name, _ in caller.settings}
         self._setting_names = sorted(names)
         self._url, self._wait = url, wait
-        self._become = "SELECT pg_catalog.set_config('role', %s, false)" + "".join(
-            ", pg_catalog.set_config(%s, %s, false)" for _ in self._setting_names
-        )
+        # Whatever search_path the database's owner gave the session: an operator of his would run with the callers' rights.
+        self._become = (
+            "SELECT pg_catalog.set_config('role', %s, false),"
+            " pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)"
+        ) + "".join(", pg_catalog.set_config(%s, %s, false)" for _ in self._setting_names)
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             url,
             min_size=1,

@@ -1,6 +1,7 @@
-"""The owner of a database, who sets its search_path, plants operators and types before pg_catalog: no worker runs them."""
+"""The owner of a database, who sets its search_path, plants operators and types before pg_catalog: nothing of ours runs them."""
 
 from collections.abc import Callable, Iterator
+from urllib.parse import urlencode
 
 import psycopg
 import pytest
@@ -10,6 +11,7 @@ from psycopg import sql
 
 from tests.runtime.cluster import Cluster, Database, Server
 from tests.security.graph_traps import plant_names, planting, ran_as_others
+from tests.serve.serving import serving
 from tests.sql.ingest import STORIES, new_corpus, put_all, rows, statuses
 from tests.sql.two_hosts import plain_database, superuser_url
 
@@ -47,7 +49,13 @@ WORK: dict[str, Callable[[Database, str], object]] = {
         "CALL graphrag.repair_corpora()",
         "CALL graphrag.process_jobs()",
     ),
-    "command": lambda db, _: main(["worker", "--once", "--url", db.url]),
+    "worker": lambda db, _: main(["worker", "--once", "--url", db.url]),
+    "ingest": lambda db, corpus: [
+        main(["ingest", "--url", db.url, "--corpus", corpus, "README.md"]),
+        main(["status", "--url", db.url, "--corpus", corpus]),
+        main(["search", "--url", db.url, "--corpus", corpus, "Who wrote?"]),
+        called(db.url, "CALL graphrag.process_jobs()"),
+    ],
 }
 
 
@@ -64,6 +72,16 @@ def test_a_worker_runs_nothing_that_the_search_path_offers(trapped: Database, ho
     assert ran_as_others(db) == []
     assert set(statuses(db, corpus).values()) == {"indexed"}
     assert rows(db, "SELECT * FROM graphrag.check(%s)", corpus) == []
+
+
+@pytest.mark.parametrize("path", ["/api/corpora", "/api/documents?{}", "/api/graph?{}", "/api/graph/communities?{}"])
+def test_nor_does_what_is_served(trapped: Database, path: str) -> None:
+    corpus = new_corpus(trapped)
+    put_all(trapped, corpus, STORIES)
+    with serving(trapped.url, corpus=corpus) as server, server.client() as client:
+        reply = client.get(path.format(urlencode({"corpus": corpus})))
+        assert reply.status_code == 200, reply.text
+    assert ran_as_others(trapped) == []
 
 
 # Beside a database, where its owner plants for that of the schema.

@@ -12,7 +12,7 @@ import io
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -178,6 +178,18 @@ _LEAST_WIDTH = 40
 _FIELD = re.compile(r"[^\S\n]{0,40}[^\W\d_][\w ]{0,30}[:：]")
 # The score of what cannot be.
 NEVER = np.float32(-1e4)
+# What ends a letter, a line by itself; below it stand who writes and his firm, about whom no sentence says anything.
+_CLOSING = re.compile(
+    r"^(?:(?:(?:with|best|kind|kindest|warm|warmest|many|yours) ){0,2}(?:best|regards|wishes|thanks|cheers|sincerely|faithfully|truly)"
+    r"|(?:\w+ ){0,3}gr(?:ü|ue)(?:ß|ss)e?n?|(?:bien )?cordialement|bien à vous|(?:\w+ ){0,2}salutations"
+    r"|(?:un )?(?:\w+ )?salud[oi]s?|atentamente|(?:cordiali|distinti) saluti|atenciosamente|cumprimentos|(?:met )?\w+ groet(?:en)?)[ ,.!]*\n\n?(?=\S)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SIGNED = re.compile(r"(?:(?:[^\W\d_a-z]|&)[\w&'’.-]*(?:, ?| |$)|(?:and|of|de|di|du|für|und|van|von|y|e) ){1,6}")
+_LONGEST_SIGNATURE = 6
+# How much likelier a line of a signature is one name than it would be elsewhere, as a logarithm of odds: firms are read, and
+# "Sales Manager" is not.
+SIGNED = np.float32(7)
 
 
 class UnitInputs(NamedTuple):
@@ -256,6 +268,12 @@ class NameTagger:
         for text, of_text, of_units in zip(texts, inputs, scores, strict=True):
             # Nobody is called by two items of a list, or by a heading and what stands below it.
             of_units[np.ix_(_beginnings(text, of_text.places), [INNER, LAST])] = NEVER
+            for first, last in _signed(text, of_text.places):
+                if first == last:
+                    of_units[first, SINGLE] += SIGNED
+                else:
+                    for unit, label in ((first, FIRST), (slice(first + 1, last), INNER), (last, LAST)):
+                        of_units[unit, label] += SIGNED / 2
         return self.decoded([of_text.places for of_text in inputs], scores)
 
     def terms(self, spans: Sequence[Span], states: Floats) -> TermScores:
@@ -343,6 +361,19 @@ def _beginnings(text: str, places: Sequence[Span]) -> list[int]:
         if is_apart or _is_of_names(text, line, newline, start) or (is_new and not is_wrap(text, newline, start)):
             numbers.append(number)
     return numbers
+
+
+def _signed(text: str, places: Sequence[Span]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last unit of each line of capitalised words below the closing of a letter."""
+    starts, ends = [start for start, _ in places], [end for _, end in places]
+    for closing in _CLOSING.finditer(text):
+        start = closing.end()
+        for line in text[start:].partition("\n\n")[0].split("\n", _LONGEST_SIGNATURE)[:_LONGEST_SIGNATURE]:
+            if _SIGNED.fullmatch(line.rstrip()):
+                first, last = bisect_left(starts, start), bisect_right(ends, start + len(line.rstrip())) - 1
+                if first <= last < len(places):
+                    yield first, last
+            start += len(line) + 1
 
 
 def _is_of_names(text: str, line: int, newline: int, start: int) -> bool:

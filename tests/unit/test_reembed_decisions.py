@@ -52,6 +52,6 @@ def test_a_space_is_built_only_for_another_model_and_one_at_a_time(
 
 
 def test_a_bad_model_is_refused_before_anything_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin, "find", lambda db, name: SimpleNamespace(id=1))
+    monkeypatch.setattr(admin, "find_corpus", lambda db, name: SimpleNamespace(id=1))
     with pytest.raises(GraphRAGError, match="no model"):
         admin.reembed(None, "c", '{"provider": "p"}')

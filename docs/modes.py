@@ -1,4 +1,4 @@
-"""What lists the modes, written from their registry: SQL, command line, client and manual.
+"""Writes the lists of modes from their registry: SQL, command line, client and manual.
 
 `./test --python -m docs.modes` writes it; a test fails while any of it is stale.
 """
@@ -140,7 +140,7 @@ def _names(every: list[Mode]) -> str:
         return line if len(line) <= 120 else f"{constant} = (\n" + "".join(f'    "{name}",\n' for name in names) + ")"
 
     meanings = "".join(f"    {json.dumps(mode.name)}: {_quoted(mode.does)},\n" for mode in every)
-    return f'''"""Names of the modes, and what each does, for what runs beside the server. Written by docs/modes.py."""
+    return f'''"""Names and descriptions of the modes, for programs beside the server. Written by docs/modes.py."""
 
 {listed("MODES", [mode.name for mode in every])}
 # For graphrag.ask, models make the context of the answer.

@@ -65,7 +65,7 @@ def test_a_bad_entry_is_refused_with_its_place(
     from pg_graphrag.ground.errors import GraphRAGError
     from pg_graphrag.index.community import imported_communities
 
-    monkeypatch.setattr(imported_communities, "find", lambda *_: None)
+    monkeypatch.setattr(imported_communities, "find_corpus", lambda *_: None)
     database: Any = None
     with pytest.raises(GraphRAGError, match=message):
         import_communities(database, "c", communities, references)

@@ -36,8 +36,8 @@ def test_a_space_is_built_only_for_another_model_and_one_at_a_time(
 ) -> None:
     calls: list[str] = []
     fakes: dict[str, Any] = {
-        "find": lambda db, name: SimpleNamespace(id=1),
-        "load": lambda db, provider: None,
+        "find_corpus": lambda db, name: SimpleNamespace(id=1),
+        "load_provider": lambda db, provider: None,
         "spaces": lambda db, corpus: [space(*row) for row in present],
         "set_option": lambda db, corpus, embedding: calls.append(f"option {embedding.model}"),
         "set_state": lambda db, target, state: calls.append(f"{target.embedding.model} {state}"),
@@ -52,6 +52,6 @@ def test_a_space_is_built_only_for_another_model_and_one_at_a_time(
 
 
 def test_a_bad_model_is_refused_before_anything_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin, "find", lambda db, name: SimpleNamespace(id=1))
+    monkeypatch.setattr(admin, "find_corpus", lambda db, name: SimpleNamespace(id=1))
     with pytest.raises(GraphRAGError, match="no model"):
         admin.reembed(None, "c", '{"provider": "p"}')

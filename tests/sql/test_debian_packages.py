@@ -76,10 +76,14 @@ def test_the_packages_are_installed_used_upgraded_and_purged(root: Path) -> None
         schedule(root)
         upgrade(root)
     finally:
-        # pg_ctlcluster looks into /proc.
-        stop = f"/usr/lib/postgresql/{POSTGRES}/bin/pg_ctl stop -m immediate -D /var/lib/postgresql/{POSTGRES}/main"
-        inside(root, "runuser", "-u", "postgres", "--", *stop.split())
+        stop(root)
     purge(root)
+
+
+def stop(root: Path) -> None:
+    # pg_ctlcluster looks into /proc.
+    command = f"/usr/lib/postgresql/{POSTGRES}/bin/pg_ctl stop -m immediate -D /var/lib/postgresql/{POSTGRES}/main"
+    inside(root, "runuser", "-u", "postgres", "--", *command.split())
 
 
 def use(root: Path) -> None:
@@ -106,13 +110,9 @@ def schedule(root: Path) -> None:
     page = (PROJECT / "docs/install.md").read_text(encoding="utf-8")
     block = re.search(r"^## pg_cron\n.*?```sh\n(.*?)```", page, re.MULTILINE | re.DOTALL)
     assert block is not None
-    command = (
-        block[1]
-        .replace("17", POSTGRES)
-        .replace("'postgres'", "'app'")
-        .replace("apt-get install", "apt-get -qq -y install")
-    )
-    inside(root, "sh", "-ec", command)
+    command = block[1].replace("17", POSTGRES).replace("'postgres'", "'app'").replace("apt-get", "apt-get -qq -y")
+    stop(root)
+    inside(root, "sh", "-ec", command.replace("restart", "start"))
     (lines,) = (statements for statements, _ in EXAMPLE if "pg_cron" in statements)
     psql(root, f"{lines}INSERT INTO graphrag.documents (source_key, content) VALUES ('due', 'Ann Lee left Osaka.');")
     wait = "SELECT pending FROM graphrag.wait_indexed('default', '{due}', timeout => '60 seconds')"

@@ -84,7 +84,6 @@ def test_the_readme_shows_what_its_first_example_gives(runtime: Runtime, empty_d
 def test_the_python_of_the_client_page_runs(module_db: Database, capsys: pytest.CaptureFixture[str]) -> None:
     page = (PROJECT / "docs/client.md").read_text(encoding="utf-8")
     first, curation = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    module_db.execute("SELECT graphrag.create_corpus('notes')")
     exec(first.replace("postgresql://…", module_db.url), {})
     assert capsys.readouterr().out.endswith(" Plan\n")
     with GraphRAG(module_db.url, "notes") as rag:

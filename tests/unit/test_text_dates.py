@@ -79,6 +79,7 @@ def test_a_day_is_written_as_documents_do() -> None:
             ("am 8. März", ["*-03-08"]),
         ),
         *(("from 8 May to 9 May 2023", ["*-05-08", "2023-05-09"]), ("May 2023 and May 2023", ["2023-05-*"])),
+        *(("May 20๒๓", ["2023-05-*"]), ("5 de mayo del 20๒๓", ["2023-05-05"]), ("on 99999-99-99 or 0 May", [])),
         *((text, []) for text in ("in 2023", "step 5 may fail", "in 2010-12", "they may", "", "version 8.2", "in May")),
     ],
 )

@@ -170,6 +170,12 @@ SELECT 'error', 'default_transaction_read_only', pg_catalog.format('is on (%s): 
  WHERE s.name = 'default_transaction_read_only' AND s.setting = 'on' AND NOT pg_catalog.pg_is_in_recovery()
    AND s.source IN ('database', 'global', 'configuration file', 'command line')
  UNION ALL
+-- PostgreSQL's text search parser then takes all beyond ASCII for letters, whatever the locale provider, and folds no capitals.
+SELECT 'warning', 'LC_CTYPE', pg_catalog.format('of this database is %s: words with letters beyond ASCII, or beside “quotation marks”, are not found as they are elsewhere', d.datctype),
+       'CREATE DATABASE … LC_CTYPE ''C.UTF-8'' TEMPLATE template0, and bring the corpora there by pg-graphrag copy.'
+  FROM pg_catalog.pg_database d
+ WHERE d.datname = pg_catalog.current_database() AND d.datctype IN ('C', 'POSIX')
+ UNION ALL
 -- PostgreSQL refuses UPDATE and DELETE of a published table that has no replica identity.
 SELECT 'error', pg_catalog.format('publication "%s"', p.pubname),
        pg_catalog.format('publishes changes of %s tables that have no replica identity, %s among them: workers cannot change them',

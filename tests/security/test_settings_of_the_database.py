@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 from pg_graphrag.beside.cli import main
+from psycopg.conninfo import make_conninfo
 
 from tests.runtime.cluster import Database
 from tests.sql.ingest import STORIES, long_text, new_corpus, put, put_all, refused, rows, search, statuses, value, work
@@ -173,3 +174,20 @@ def test_health_names_a_database_that_refuses_writes(db: Database) -> None:
     with db.transaction(force_rollback=True):
         db.execute("SET LOCAL default_transaction_read_only = on")
         assert rows(db, health) == [], "of a session"
+
+
+def test_health_names_a_database_whose_locale_knows_ascii_alone(module_db: Database) -> None:
+    health = "SELECT detail, hint FROM graphrag.health() WHERE subject = 'LC_CTYPE'"
+    assert rows(module_db, health) == []
+    words = "SELECT array_agg(lexeme) FROM unnest(to_tsvector('simple', 'Der „Ölpreis“ fällt.')) ORDER BY 1"
+    assert value(module_db, words) == ["der", "fällt", "ölpreis"]
+    module_db.execute("CREATE DATABASE of_ascii TEMPLATE template0 LC_CTYPE 'C'")
+    try:
+        with psycopg.connect(make_conninfo(module_db.url, dbname="of_ascii"), autocommit=True) as ascii_alone:
+            ascii_alone.execute("CREATE EXTENSION pg_graphrag CASCADE")
+            assert value(ascii_alone, words) != ["der", "fällt", "ölpreis"]
+            ((detail, hint),) = rows(ascii_alone, health)
+    finally:
+        module_db.execute("DROP DATABASE of_ascii")
+    assert detail.startswith("of this database is C:")
+    assert "C.UTF-8" in hint

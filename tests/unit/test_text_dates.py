@@ -96,6 +96,7 @@ def test_a_day_is_written_as_documents_do() -> None:
             (text, [])
             for text in ("What did April say?", "may I march?", "1.8.2023.4", "13/13/2023", "12.2023-1", "三个月")
         ),
+        *(("May 20๒๓", ["2023-05-*"]), ("5 de mayo del 20๒๓", ["2023-05-05"]), ("on 99999-99-99 or 0 May", [])),
     ],
 )
 def test_days_and_months_are_named_in_several_languages(text: str, named: list[str]) -> None:

@@ -182,7 +182,8 @@ NEVER = np.float32(-1e4)
 _CLOSING = re.compile(
     r"^(?:(?:(?:with|best|kind|kindest|warm|warmest|many|yours) ){0,2}(?:best|regards|wishes|thanks|cheers|sincerely|faithfully|truly)"
     r"|(?:\w+ ){0,3}gr(?:ü|ue)(?:ß|ss)e?n?|(?:bien )?cordialement|bien à vous|(?:\w+ ){0,2}salutations"
-    r"|(?:un )?(?:\w+ )?salud[oi]s?|atentamente|(?:cordiali|distinti) saluti|atenciosamente|cumprimentos|(?:met )?\w+ groet(?:en)?)[ ,.!]*\n\n?(?=\S)",
+    r"|(?:un )?(?:\w+ )?salud[oi]s?|atentamente|(?:cordiali|distinti) saluti|atenciosamente|cumprimentos"
+    r"|(?:met )?\w+ groet(?:en)?)[ ,.!]*\n\n?(?=\S)",
     re.IGNORECASE | re.MULTILINE,
 )
 _SIGNED = re.compile(r"(?:(?:[^\W\d_a-z]|&)[\w&'’.-]*(?:, ?| |$)|(?:and|of|de|di|du|für|und|van|von|y|e) ){1,6}")

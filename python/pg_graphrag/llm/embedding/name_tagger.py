@@ -180,7 +180,8 @@ _FIELD = re.compile(r"[^\S\n]{0,40}[^\W\d_][\w ]{0,30}[:：]")
 NEVER = np.float32(-1e4)
 # What ends a letter, a line by itself; below it stand who writes and his firm, about whom no sentence says anything.
 _CLOSING = re.compile(
-    r"^(?:(?:(?:with|best|kind|kindest|warm|warmest|many|yours) ){0,2}(?:best|regards|wishes|thanks|cheers|sincerely|faithfully|truly)"
+    r"^(?:(?:(?:with|best|kind|kindest|warm|warmest|many|yours) ){0,2}"
+    r"(?:best|regards|wishes|thanks|cheers|sincerely|faithfully|truly)"
     r"|(?:\w+ ){0,3}gr(?:ü|ue)(?:ß|ss)e?n?|(?:bien )?cordialement|bien à vous|(?:\w+ ){0,2}salutations"
     r"|(?:un )?(?:\w+ )?salud[oi]s?|atentamente|(?:cordiali|distinti) saluti|atenciosamente|cumprimentos"
     r"|(?:met )?\w+ groet(?:en)?)[ ,.!]*\n\n?(?=\S)",

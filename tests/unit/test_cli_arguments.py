@@ -67,6 +67,10 @@ def test_errors_are_shown_with_detail_and_hint() -> None:
     assert explain(GraphRAGError("m", detail="d", hint="h")) == "m\nDETAIL: d\nHINT: h"
     assert explain(psycopg.OperationalError("connection failed:\n")) == "connection failed:"
     assert explain(psycopg.OperationalError()) == "OperationalError"
+    nowhere = psycopg.OperationalError(
+        'connection to server on socket "/run/.s.PGSQL.5432" failed: No such file or directory'
+    )
+    assert "HINT: Name the database: --url " in explain(nowhere)
 
 
 @pytest.mark.parametrize(

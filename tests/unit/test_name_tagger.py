@@ -98,6 +98,39 @@ def test_a_name_goes_on_where_a_line_is_wrapped(embedder: Embedder) -> None:
     assert "Bob\nStone" in spelled(text, tagged(embedder, [text])[1][0])
 
 
+LETTERS = {
+    E5.model: "Sehr geehrte Frau Lee,\n\nanbei die Rechnung.\n\n{closing}\n\nPeter Schmidt\n{line}\nBremen",
+    MiniLM.model: "Hi Tom,\n\nthe pump has arrived.\n\n{closing}\nEmma Clark\n{line}\nDublin",
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "closing", "line", "is_name"),
+    [
+        *(
+            (MiniLM.model, closing, line, is_name)
+            for closing in ("Best regards,", "Many thanks", "Yours sincerely,")
+            for line, is_name in (
+                ("Cobalt Pumps", True),
+                ("Green Valley Dairy", True),
+                ("Service Manager", False),
+                ("Junior Accountant", False),
+            )
+        ),
+        *(
+            (E5.model, closing, line, is_name)
+            for closing in ("Mit freundlichen Grüßen", "Viele Grüße,")
+            for line, is_name in (("Tischlerei Brandt", True), ("Elektro Nordwest", True), ("Leiterin Einkauf", False))
+        ),
+    ],
+)
+def test_a_firm_in_the_signature_of_a_letter_is_a_name(model: str, closing: str, line: str, is_name: bool) -> None:
+    text = LETTERS[model].format(closing=closing, line=line)
+    names = spelled(text, tagged(loaded(model, "numpy"), [text])[1][0])
+    assert (line in names) is is_name
+    assert {"Emma Clark", "Peter Schmidt"} & names.keys()
+
+
 def test_no_name_goes_on_from_a_title_to_the_text(embedder: Embedder) -> None:
     text = "Ada Lovelace\nAda Lovelace met Alan Turing."
     assert spelled(text, tagged(embedder, [text])[1][0]).keys() == {"Ada Lovelace", "Alan Turing"}

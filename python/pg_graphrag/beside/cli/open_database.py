@@ -76,6 +76,9 @@ def explain(error: psycopg.Error | GraphRAGError) -> str:
     else:
         message = error.diag.message_primary or str(error) or type(error).__name__
         detail, hint = error.diag.message_detail, error.diag.message_hint
+        if "connection to server on socket" in message:
+            # As libpq does where it is given no host.
+            hint = "Name the database: --url postgresql://USER:PASSWORD@HOST/DATABASE, or in PG_GRAPHRAG_URL."
         if detail is not None and detail.startswith("graphrag: "):
             # Between two pieces of an answer, PL/Python's own words come first.
             message, detail = detail, None

@@ -13,7 +13,7 @@ import io
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -179,6 +179,20 @@ _LEAST_WIDTH = 40
 _FIELD = re.compile(r"[^\S\n]{0,40}[^\W\d_][\w ]{0,30}[:：]")
 # The score of an impossible label.
 NEVER = np.float32(-1e4)
+# The closing of a letter, a line by itself. Below it stand the writer and the firm, in no sentence.
+_CLOSING = re.compile(
+    r"^(?:(?:(?:with|best|kind|kindest|warm|warmest|many|yours) ){0,2}"
+    r"(?:best|regards|wishes|thanks|cheers|sincerely|faithfully|truly)"
+    r"|(?:\w+ ){0,3}gr(?:ü|ue)(?:ß|ss)e?n?|(?:bien )?cordialement|bien à vous|(?:\w+ ){0,2}salutations"
+    r"|(?:un )?(?:\w+ )?salud[oi]s?|atentamente|(?:cordiali|distinti) saluti|atenciosamente|cumprimentos"
+    r"|(?:met )?\w+ groet(?:en)?)[ ,.!]*\n\n?(?=\S)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SIGNED = re.compile(r"(?:(?:[^\W\d_a-z]|&)[\w&'’.-]*(?:, ?| |$)|(?:and|of|de|di|du|für|und|van|von|y|e) ){1,6}")
+# Lines and characters of a signature.
+_MOST_LINES, _MOST_CHARACTERS = 6, 400
+# Added to the score of a line of a signature as one name: then firms are read, and "Sales Manager" is not.
+SIGNED = np.float32(7)
 
 
 class UnitInputs(NamedTuple):
@@ -257,6 +271,12 @@ class NameTagger:
         for text, of_text, of_units in zip(texts, inputs, scores, strict=True):
             # No name spans two items of a list, or a heading and the text below it.
             of_units[np.ix_(_beginnings(text, of_text.places), [INNER, LAST])] = NEVER
+            for first, last in _signed(text, of_text.places):
+                if first == last:
+                    of_units[first, SINGLE] += SIGNED
+                else:
+                    for unit, label in ((first, FIRST), (slice(first + 1, last), INNER), (last, LAST)):
+                        of_units[unit, label] += SIGNED / 2
         return self.decoded([of_text.places for of_text in inputs], scores)
 
     def terms(self, spans: Sequence[Span], states: Floats) -> TermScores:
@@ -351,6 +371,20 @@ def _beginnings(text: str, places: Sequence[Span]) -> list[int]:
         if is_apart or is_of_names or (is_new and not is_wrap(text, newline, start)):
             numbers.append(number)
     return numbers
+
+
+def _signed(text: str, places: Sequence[Span]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last unit of each line of capitalised words below the closing of a letter."""
+    starts, ends = [start for start, _ in places], [end for _, end in places]
+    for closing in _CLOSING.finditer(text):
+        start = closing.end()
+        signature = text[start : start + _MOST_CHARACTERS].partition("\n\n")[0]
+        for line in signature.split("\n", _MOST_LINES)[:_MOST_LINES]:
+            if _SIGNED.fullmatch(line.rstrip()):
+                first, last = bisect_left(starts, start), bisect_right(ends, start + len(line.rstrip())) - 1
+                if first <= last < len(places):
+                    yield first, last
+            start += len(line) + 1
 
 
 def _is_of_names(text: str, line: int, newline: int, start: int, widest: int) -> bool:

@@ -22,7 +22,8 @@ def warn_of_nothing(query: Query, mode: Mode) -> str | None:
         reason = "no indexed text meets the filter"
         hint = "Leave out conditions of filter and as_of, one by one. Documents count once a worker has indexed them."
     elif not graph_of(query).chunk_count():
-        reason, hint = "there is no indexed text to search", "Insert documents, then CALL graphrag.process_jobs()."
+        reason = "there is no indexed text to search"
+        hint = "Insert documents; a worker indexes them, or CALL graphrag.process_jobs()."
         if query.caller.documents is not None:
             hint += " Row-level security shows a role what grants and policies say, by settings of the session."
     elif mode.context.reports and not mode.context.evidence:

@@ -175,8 +175,6 @@ def test_health_says_which_corpora_an_earlier_version_indexed(upgraded: Upgraded
         "SELECT severity, subject, hint FROM graphrag.health() WHERE detail LIKE '%%an earlier version indexed%%' ORDER BY 2",
     )
     assert indexed
-    if upgraded.version not in BEFORE_0_3:
-        indexed = []
     assert [(severity, subject) for severity, subject, _ in warnings] == [
         ("warning", f'corpus "{corpus}"') for (corpus,) in indexed
     ]

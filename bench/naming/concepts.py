@@ -21,7 +21,8 @@ rules of labelling:
     generic      says nothing without its sentence: "new way", "different type", 方法, 場合; the name of a day or a month alone
     ok           everything else: one would look it up in the index of a book, or ask what it is or who it is
 
-``ok`` says nothing of whether an entity is important. What two rules fit has the first one.
+``junk`` is any of them, where the reader did not say which. ``ok`` says nothing of whether an entity is important. What two rules
+fit has the first one.
 """
 
 import argparse

@@ -2,11 +2,13 @@
 
     python -m bench gate --labels bench/naming/concept_labels.tsv --texts faq-zh=/usr/share/doc/debian/FAQ:zh …
     python -m bench gate … --write python/pg_graphrag
+    python -m bench gate … --further all-MiniLM-L6-v2 --write python/pg_graphrag
 
 Logistic regression with an L2 penalty, on traits and on the states that the encoders have of a concept's tokens. Examples are the
 labelled concepts of texts, one for each document that has it, all of a corpus and a key together as one, and the names in
 sentences that the tagger was not trained on (sentences/), where a candidate is good if it is marked. The table says how much junk
-is left for each share of good names that is given up, by weights of other texts; faq-de and faq-zh are one text.
+is left for each share of good names that is given up, by weights of other texts; faq-de and faq-zh are one text. `--further`
+fits what one model's states say beyond the weights in use, by what texts are at hand.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import hashlib
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -23,6 +26,7 @@ from numpy.typing import NDArray
 from pg_graphrag.index.indexing import prepare
 from pg_graphrag.index.indexing.item_vectors import NO_NAMES, document_names
 from pg_graphrag.index.indexing.prepare import add_concepts, own_proses
+from pg_graphrag.llm.embedding import name_tagger
 from pg_graphrag.llm.embedding.name_tagger import DIGESTS, NameTagger, TermScores
 from pg_graphrag.llm.embedding.tensors import Floats as Singles
 from pg_graphrag.server.corpus.options import MULTILINGUAL_MODEL, Options
@@ -42,7 +46,9 @@ HEAD = """\
 """
 LEAST_USED, PENALTY, LEAST_WEIGHT = 20, 6.0, 10
 # So much a deviation of a state counts beside a trait, which is 0 or 1: less is a heavier penalty.
-STATE_SCALE = 0.2
+STATE_SCALE = 0.035
+# So much more `--further` asks for, as a logarithm of odds: as many good terms are kept as before, and fewer bad ones.
+MORE_DEMANDED = 0.3
 # Of one text no more documents are read than have so many characters; of a concept no more documents are examples.
 MOST_CHARACTERS, MOST_DOCUMENTS = 150_000, 4
 # Odds that are asked for in a note, a passage and a longer document, as logarithms, by who calls the concept a name
@@ -50,7 +56,7 @@ MOST_CHARACTERS, MOST_DOCUMENTS = 150_000, 4
 DEMANDED = {
     **dict.fromkeys(("called name", "called phrase", "half name", "half phrase"), (-3.0, -3.0, 0.0)),
     "uncalled name": (-2.0, -1.35, 1.75),
-    "uncalled phrase": (-1.0, 0.25, 2.0),
+    "uncalled phrase": (-1.1, 0.25, 2.0),
     **dict.fromkeys(("unread name", "unread phrase"), (-1.0, -1.0, -1.0)),
 }
 FOLDS = 10
@@ -65,7 +71,7 @@ class Example(NamedTuple):
     ----------
     model : str
         Who reads the document; "" for nobody.
-    states : array, (layers * width,), or None
+    states : array, (PLACES * layers * width,), or None
         The mean over its mentions.
     """
 
@@ -87,11 +93,11 @@ class _States(TermScores):
     """The states of tokens, (tokens, layers * width), in place of their scores."""
 
     def of(self, start: int, end: int) -> float | None:
-        tokens = self.within(start, end)
-        if tokens is None:
+        rows = self.at(start, end)
+        if rows is None:
             return None
         mean = _Mean(0)
-        mean.states = self.scores[tokens].mean(axis=0, dtype=np.float32)
+        mean.states = np.concatenate(rows, dtype=np.float32)
         return mean
 
 
@@ -173,6 +179,8 @@ class Problem:
     ----------
     examples
         Those to learn from and to be judged.
+    further
+        Whether only states are fitted, and what they say beyond the weights in use.
 
     Attributes
     ----------
@@ -180,14 +188,15 @@ class Problem:
         Traits: the first columns.
     """
 
-    def __init__(self, examples: Sequence[Example]) -> None:
-        used = Counter(trait for each in examples for trait in each.traits)
+    def __init__(self, examples: Sequence[Example], *, further: bool = False) -> None:
+        used = Counter(trait for each in examples for trait in each.traits if not further)
         self.names = sorted(trait for trait, count in used.items() if count >= LEAST_USED)
         columns = {name: column for column, name in enumerate(self.names)}
         rows = [sorted(columns[trait] for trait in each.traits if trait in columns) for each in examples]
         ends = np.cumsum([0, *map(len, rows)])
         places = np.fromiter((column for row in rows for column in row), dtype=np.int64)
         self._traits = csr_array((np.ones(len(places)), places, ends), shape=(len(rows), len(self.names)))
+        self._offsets = np.array([_odds_in_use(each) if further else 0 for each in examples])
         self._states: dict[str, tuple[NDArray[np.intp], Singles]] = {}
         self.scales: dict[str, tuple[Singles, Singles]] = {}
         for model in DIGESTS:
@@ -216,7 +225,7 @@ class Problem:
 
     def odds(self, parameters: Floats) -> Floats:
         """Return the logarithms of the odds of all rows by the intercept, the coefficients of traits, and those of states."""
-        odds: Floats = self._traits @ parameters[1 : len(self.names) + 1] + parameters[0]
+        odds: Floats = self._traits @ parameters[1 : len(self.names) + 1] + parameters[0] + self._offsets
         for model, part in self.parts(parameters).items():
             rows, states = self._states[model]
             odds[rows] += states @ part.astype(np.float32)
@@ -229,7 +238,8 @@ class Problem:
         def loss(parameters: Floats) -> tuple[float, Floats]:
             odds = self.odds(parameters)
             errors = weights * (expit(odds) - self.good)
-            slopes = [[errors.sum()], self._traits.T @ errors]
+            # Beyond the weights in use, the intercept stays.
+            slopes = [[errors.sum() if self.names else 0.0], self._traits.T @ errors]
             slopes += [states.T @ errors[rows].astype(np.float32) for rows, states in self._states.values()]
             penalised = np.concatenate(([0.0], parameters[1:]))
             value = float(weights @ (np.logaddexp(0, odds) - self.good * odds)) + PENALTY / 2 * float(
@@ -247,24 +257,26 @@ def main() -> None:
     arguments.add_argument("--data", type=Path, default=Path("../shared/data"))
     arguments.add_argument("--texts", nargs="+", required=True, metavar="NAME=FOLDER[:LANGUAGE]")
     arguments.add_argument("--write", type=Path, metavar="FOLDER", help="write what all texts say into the package")
+    arguments.add_argument("--further", choices=DIGESTS, metavar="MODEL", help="fit a model's directions alone")
     given = arguments.parse_args()
-    examples = list(all_examples(given.labels, given.data, given.texts))
-    problem = Problem(examples)
+    models = [given.further] if given.further else [*DIGESTS, ""]
+    examples = list(all_examples(given.labels, given.data, given.texts, models))
+    problem = Problem(examples, further=given.further is not None)
     for line in table(problem, examples):
         print(line, flush=True)
     if given.write:
         write(given.write, problem, problem.fitted(np.ones(len(examples), bool)))
 
 
-def all_examples(label_file: Path, data: Path, folders: Sequence[str]) -> Iterator[Example]:
-    """Yield labelled concepts and names of sentences as each model reads them that knows the language, and as nobody does."""
+def all_examples(label_file: Path, data: Path, folders: Sequence[str], models: Sequence[str]) -> Iterator[Example]:
+    """Yield labelled concepts and names of sentences as each of `models` reads them that knows the language; "" is nobody."""
     labels = read_labels(label_file)
     texts = [(name, limited(public(data, name)), "auto") for name in PUBLIC]
     for text in folders:
         name, _, place = text.partition("=")
         path, _, language = place.partition(":")
         texts.append((name, limited(folder(Path(path))), language or "auto"))
-    for model in (*DIGESTS, ""):
+    for model in models:
         is_english = model not in (MULTILINGUAL_MODEL, "")
         for path in sorted(SENTENCES.glob("*.txt")):
             if model and (path.stem == "en" or not is_english):
@@ -283,12 +295,45 @@ def _demanded_by_trait() -> dict[str, float]:
     }
 
 
+def _odds_in_use(given: Example) -> float:
+    """Return the logarithm of the odds that the weights in use make of an example, without what is asked for."""
+    weights, demanded = gate.weights(), _demanded_by_trait()
+    of_traits = sum(weights.get(each, 0) / 100 + demanded.get(each, 0) for each in given.traits)
+    terms = _terms_in_use(given.model)
+    of_states = 0.0 if given.states is None else float(given.states @ terms[:-1] + terms[-1])
+    return weights[gate.INTERCEPT] / 100 + of_traits + of_states
+
+
+@cache
+def _terms_in_use(model: str) -> Singles:
+    with np.load(Path(name_tagger.__file__).with_name(f"names-{model}.npz")) as arrays:
+        terms: Singles = arrays["terms"]
+        return terms
+
+
 def _text_of(corpus: str) -> str:
     return corpus if corpus.startswith("sentences-") else corpus.rpartition("-")[0] or corpus
 
 
 def write(package: Path, problem: Problem, parameters: Floats) -> None:
-    """Write the weights and the directions into the package."""
+    """Write the weights and the directions into the package; where no trait was fitted, directions alone."""
+    if problem.names:
+        _write_traits(package, problem, parameters)
+    for model, part in problem.parts(parameters).items():
+        mean, deviation = problem.scales[model]
+        direction = part * STATE_SCALE / deviation
+        terms = np.array([*direction, -(direction @ mean)], np.float32)
+        if not problem.names:
+            terms += _terms_in_use(model)
+            terms[-1] -= MORE_DEMANDED
+        path = package / f"llm/embedding/names-{model}.npz"
+        with np.load(path) as arrays:
+            weights = dict(arrays) | {"terms": terms}
+        np.savez(path, **weights)
+        print(f"{path.name}: SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()}")
+
+
+def _write_traits(package: Path, problem: Problem, parameters: Floats) -> None:
     values = {gate.INTERCEPT: parameters[0], **{trait: -odds for trait, odds in _demanded_by_trait().items()}}
     for name, value in zip(problem.names, parameters[1:], strict=False):
         values[name] = values.get(name, 0.0) + value
@@ -298,14 +343,6 @@ def write(package: Path, problem: Problem, parameters: Floats) -> None:
     heavy = sorted((-round(100 * value), name) for name, value in weights_of_traits.items())
     lines = "".join(f"{-value:+d} {name}\n" for value, name in heavy)
     (package / "text/naming/gate_weights.txt").write_text(HEAD + lines, encoding="utf-8")
-    for model, part in problem.parts(parameters).items():
-        mean, deviation = problem.scales[model]
-        direction = part * STATE_SCALE / deviation
-        path = package / f"llm/embedding/names-{model}.npz"
-        with np.load(path) as arrays:
-            weights = dict(arrays) | {"terms": np.array([*direction, -(direction @ mean)], np.float32)}
-        np.savez(path, **weights)
-        print(f"{path.name}: SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()}")
 
 
 def table(problem: Problem, examples: Sequence[Example]) -> Iterator[str]:

@@ -5,7 +5,7 @@ import pytest
 from pg_graphrag.index.graph.drafts import ChunkDraft
 from pg_graphrag.index.indexing.item_vectors import WindowNames, document_names
 from pg_graphrag.index.indexing.prepare import DocumentNames, add_concepts, own_proses, window_texts
-from pg_graphrag.llm.embedding.name_tagger import Reading, TaggedName, TermScores, concepts_of
+from pg_graphrag.llm.embedding.name_tagger import PLACES, Reading, TaggedName, TermScores, concepts_of
 from pg_graphrag.text.concept import Concept
 from pg_graphrag.text.words.concepts import with_names
 from pg_graphrag.text.words.keywords import keywords
@@ -101,7 +101,9 @@ def chunk(content: str, windows: list[tuple[int, int]], section: str | None = No
 def reading(names: list[TaggedName], words: list[tuple[int, int, float]] | None = None) -> Reading:
     starts, ends, scores = zip(*words, strict=True) if words else ((), (), ())
     places = np.array(starts, np.int32), np.array(ends, np.int32)
-    return Reading(names, TermScores(*places, np.array(scores, np.float32)))
+    by_place = np.zeros((len(scores), PLACES), np.float32)
+    by_place[:, 0] = scores
+    return Reading(names, TermScores(*places, by_place))
 
 
 def test_names_of_windows_are_those_of_their_chunk_and_of_the_title() -> None:
@@ -142,6 +144,13 @@ def test_a_concept_has_the_mean_of_its_tokens_in_the_last_window_that_begins_bef
     scored = document_names("Log", [piece], read).scored(0, concepts)
     assert [item.term_score for item in scored] == [1.5, 1.0, 4.0, None]
     assert [item.term_score for item in DocumentNames().scored(0, concepts)] == [None] * 4
+
+
+def test_the_ends_of_a_concept_and_what_stands_beside_it_add_to_its_score() -> None:
+    by_place = np.zeros((4, PLACES), np.float32)
+    by_place[np.arange(4), [3, 1, 2, 4]] = 1, 2, 4, 8
+    terms = TermScores(np.array([0, 4, 9, 16], np.int32), np.array([3, 8, 15, 16], np.int32), by_place)
+    assert terms.of(4, 15) == 15
 
 
 def test_a_name_in_what_is_no_prose_is_none() -> None:

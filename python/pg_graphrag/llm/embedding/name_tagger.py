@@ -3,9 +3,9 @@
 A unit is a word, a sign or a character of Han, kana or Hangul. Its input is the states of the tokens with its first and
 its last character, traits of its spelling, and what dictionaries of Chinese and Japanese say of it. A projection,
 convolutions over neighbouring units, and a conditional random field (Lafferty et al. 2001) give the most likely names
-of a text, and how likely each is. `python -m bench train_names` trains the weights. One direction of the states also
-says how much each token belongs to a term. The gate of entities (text/naming/gate.py) uses it, and `python -m bench
-gate` fits it.
+of a text, and how likely each is. `python -m bench train_names` trains the weights. Directions of the states of a
+concept's tokens and of those beside it also say how much of a term it is. The gate of entities (text/naming/gate.py)
+uses them, and `python -m bench gate` fits them.
 """
 
 import hashlib
@@ -29,9 +29,11 @@ from pg_graphrag.text.sentences import is_wrap
 
 # SHA-256 of the weights of each model.
 DIGESTS = {
-    "multilingual-e5-small": "e8514cb46b0f6f7fd0ff6b397323932c525d143f4f6d68e15e4e9020b7a33d71",
-    "all-MiniLM-L6-v2": "c1f023856c9b7c46abae3f21ff798b85abfc1ba4a742cd47f6e3e778ad906d38",
+    "multilingual-e5-small": "ffb55cc27ad7797e11b2a970cde1feb6ef4dbfdb01e4d4c0d6486fbc45314738",
+    "all-MiniLM-L6-v2": "ea94a4616b1758508490c0146592c735456531a7c6429f58b4aadc52fb94a5a8",
 }
+# Places of a token at a concept: within, first, last, before, after.
+PLACES = 5
 _LETTER = re.compile(r"[^\W\d_]")
 # What the product calls the tagger's types.
 _TYPES = {
@@ -74,29 +76,33 @@ class TaggedName(NamedTuple):
 
 
 class TermScores(NamedTuple):
-    """How much of a term each token of a text is, by the encoder's states of it.
+    """How much of a term a concept is, by the encoder's states of each token of a text.
 
     Attributes
     ----------
     starts, ends : arrays, (tokens,)
         The characters that each stands for, ascending.
-    scores : array, (tokens,)
-        Logarithms of odds.
+    scores : array, (tokens, PLACES)
+        What each adds to the logarithm of the odds as one of a concept's tokens (their mean counts), as its first, as its last,
+        and where it stands before or after it.
     """
 
     starts: NDArray[np.int32]
     ends: NDArray[np.int32]
     scores: NDArray[np.float32]
 
-    def within(self, start: int, end: int) -> slice | None:
-        """Return the tokens of some characters; None where the encoder has not seen all of them."""
-        first, last = int(np.searchsorted(self.ends, start, "right")), int(np.searchsorted(self.starts, end))
-        return slice(first, last) if first < last and self.ends[last - 1] >= end else None
+    def at(self, start: int, end: int) -> list[Floats] | None:
+        """Return the rows of each place of some characters; None where the encoder has not seen all of them."""
+        first, behind = int(np.searchsorted(self.ends, start, "right")), int(np.searchsorted(self.starts, end))
+        if first >= behind or self.ends[behind - 1] < end:
+            return None
+        beside = self.scores[[first, behind - 1, max(first - 1, 0), min(behind, len(self.ends) - 1)]]
+        return [self.scores[first:behind].mean(axis=0), *beside]
 
     def of(self, start: int, end: int) -> float | None:
-        """Return the mean over the tokens of some characters, in hundredths' steps; None where one was not seen."""
-        tokens = self.within(start, end)
-        return None if tokens is None else round(float(self.scores[tokens].mean()), 2)
+        """Return the logarithm of the odds for some characters, in hundredths' steps; None where one was not seen."""
+        rows = self.at(start, end)
+        return None if rows is None else round(sum(float(row[place]) for place, row in enumerate(rows)), 2)
 
 
 class Reading(NamedTuple):
@@ -244,8 +250,8 @@ class NameTagger:
         ``layers`` (those of the encoder that are read); ``tokens`` (layers * width, 2 * width of the network: of a first and of a
         last token) and ``deviation`` of the states; ``traits``, ``bias``; ``norm.weight``, ``norm.bias``; of each convolution
         ``conv.N.weight`` (units seen * width, width) and ``conv.N.bias``; ``scores.weight``, ``scores.bias`` (of labels, then of
-        types); ``transitions`` (labels, labels), ``begin``, ``end``; ``terms`` (a direction of the states, and what is added). As
-        `in_floats` gives them.
+        types); ``transitions`` (labels, labels), ``begin``, ``end``; ``terms`` (a direction of the states for each place, and
+        what is added). As `in_floats` gives them.
     """
 
     def __init__(self, weights: dict[str, NDArray[Any]]) -> None:
@@ -282,7 +288,8 @@ class NameTagger:
     def terms(self, spans: Sequence[Span], states: Floats) -> TermScores:
         """Return how much of a term each token of one text is; `spans` and `states` as `names` gets them."""
         weights = self._weights["terms"]
-        scores = _product(states, weights[None, :-1])[:, 0] + weights[-1]
+        scores = _product(states, weights[:-1].reshape(PLACES, -1))
+        scores[:, 0] += weights[-1]
         places = np.array(spans, np.int32).reshape(-1, 2)
         return TermScores(places[:, 0], places[:, 1], scores)
 

@@ -125,15 +125,15 @@ def is_entity(usage: Usage, windows: int) -> bool:
     """Whether a concept of a document of so many windows (`counted_windows`) is an entity."""
     if usage.language == "ja" and _CJK.match(usage.name) and _parts_of_speech(usage.name, "ja") in _PASSING:
         return False
-    weights = _weights()
-    of_traits = sum(weights.get(trait, 0) for trait in traits(usage, windows))
+    weight_of = weights()
+    of_traits = sum(weight_of.get(trait, 0) for trait in traits(usage, windows))
     scores = usage.term_scores[:MENTIONS]
     of_places = 100 * sum(scores) / len(scores) if scores else 0
-    return weights[INTERCEPT] + of_traits + of_places > 0
+    return weight_of[INTERCEPT] + of_traits + of_places > 0
 
 
 @cache
-def _weights() -> dict[str, int]:
+def weights() -> dict[str, int]:
     """Return the weight of each trait."""
     lines = files("pg_graphrag.text.naming").joinpath("gate_weights.txt").read_text(encoding="utf-8").splitlines()
     pairs = (line.split(" ", 1) for line in lines if not line.startswith("#"))

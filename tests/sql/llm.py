@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 # Asks every prompt as a task of its own; answers must be JSON unless `prose`. {"ok": …} or {"fault": class, …} for each.
 _BODY = """
 import json, resource
-from pg_graphrag.server.corpus.corpora import find
+from pg_graphrag.server.corpus.corpora import find_corpus
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.endpoints.faults import ItemFault
 from pg_graphrag.llm.endpoints.gateway import Gateway
@@ -26,7 +26,7 @@ from pg_graphrag.llm.endpoints.requests import ChatRequest, EmbedRequest, Rerank
 from pg_graphrag.server import call, database
 given = json.loads(options)
 db = database(plpy)
-found = find(db, corpus)
+found = find_corpus(db, corpus)
 gateway = Gateway(db, found, worker=WORKER, writes=given.get("writes", True))
 
 def parse(text, cut):
@@ -66,13 +66,13 @@ answer = json.dumps({
 })
 """
 _STREAM = """
-from pg_graphrag.server.corpus.corpora import find
+from pg_graphrag.server.corpus.corpora import find_corpus
 from pg_graphrag.ground.errors import GraphRAGError
 from pg_graphrag.llm.endpoints.gateway import Gateway
 from pg_graphrag.llm.endpoints.requests import ChatRequest
 from pg_graphrag.server import database
 db = database(plpy)
-gateway = Gateway(db, find(db, corpus), worker=False, writes=True)
+gateway = Gateway(db, find_corpus(db, corpus), worker=False, writes=True)
 try:
     yield from gateway.stream(ChatRequest("answer", ({"role": "user", "content": prompt},), lambda text, cut: text))
 except GraphRAGError as error:

@@ -395,10 +395,10 @@ def test_documents_in_no_community_are_found_and_read(
 
 # A file says how fast a model was seen to read: a hundred tokens a second.
 SLOW = """DO LANGUAGE plpython3u $$
-from pg_graphrag.llm.endpoints.providers import ModelHabits, load
+from pg_graphrag.llm.endpoints.providers import ModelHabits, load_provider
 from pg_graphrag.server import database
 db = database(plpy)
-ModelHabits(db, load(db, "{}"), "m").read(1000, 11)
+ModelHabits(db, load_provider(db, "{}"), "m").read(1000, 11)
 $$"""
 
 

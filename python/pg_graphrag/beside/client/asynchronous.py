@@ -440,16 +440,8 @@ class AsyncGraphRAG:
         low_level_keywords: Sequence[str] | None = None,
     ) -> Results[EntityResult]:
         """Find entities, best first: ``graphrag.search_entities``. Parameters as in `search`."""
-        statement = results(
-            "search_entities",
-            EntityResult,
-            query=query,
-            corpus=self.corpus,
-            top_k=top_k,
-            filter=filter,
-            low_level_keywords=low_level_keywords,
-        )
-        return await self._read(statement)
+        own = {"low_level_keywords": low_level_keywords}
+        return await self._search_items("search_entities", EntityResult, query, top_k, filter, **own)
 
     async def search_relationships(
         self,
@@ -460,16 +452,8 @@ class AsyncGraphRAG:
         high_level_keywords: Sequence[str] | None = None,
     ) -> Results[RelationshipResult]:
         """Find relationships, best first: ``graphrag.search_relationships``. Parameters as in `search`."""
-        statement = results(
-            "search_relationships",
-            RelationshipResult,
-            query=query,
-            corpus=self.corpus,
-            top_k=top_k,
-            filter=filter,
-            high_level_keywords=high_level_keywords,
-        )
-        return await self._read(statement)
+        own = {"high_level_keywords": high_level_keywords}
+        return await self._search_items("search_relationships", RelationshipResult, query, top_k, filter, **own)
 
     async def search_reports(
         self, query: str, *, top_k: int = 10, filter: Mapping[str, Any] | None = None, only_level: int | None = None
@@ -478,15 +462,12 @@ class AsyncGraphRAG:
 
         `only_level`: only reports of this level, 0 the coarsest. The others are as in `search`.
         """
-        statement = results(
-            "search_reports",
-            ReportResult,
-            query=query,
-            corpus=self.corpus,
-            top_k=top_k,
-            filter=filter,
-            only_level=only_level,
-        )
+        return await self._search_items("search_reports", ReportResult, query, top_k, filter, only_level=only_level)
+
+    async def _search_items(
+        self, function: str, cls: type[T], query: str, top_k: int, filter: Mapping[str, Any] | None, **own: Any
+    ) -> Results[T]:
+        statement = results(function, cls, query=query, corpus=self.corpus, top_k=top_k, filter=filter, **own)
         return await self._read(statement)
 
     async def communities(self, level: int | None = None) -> Results[Community]:

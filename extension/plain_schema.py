@@ -78,6 +78,11 @@ class Statement:
         return None
 
     @property
+    def place(self) -> str | None:
+        """What it makes: its name, or on what it comments. A statement of plain.sql takes the place of the one in ``sql/``."""
+        return self.text.partition(" IS ")[0] if isinstance(self.node, ast.CommentStmt) else self.name
+
+    @property
     def options(self) -> dict[str, Any]:
         """What a function or DO says of itself, but for its settings."""
         return {item.defname: item.arg for item in _options(self.node) if item.defname != "set"}
@@ -131,11 +136,13 @@ def schema(made: Sequence[Statement]) -> str:
     own = list(statements(plain_text))
     bodies = {item.name: Body.of(item) for item in [*made, *own] if item.name in _INLINED}
     plain = {
-        item.name or item.text: inlined(item.text, bodies) if isinstance(item.node, ast.ViewStmt) else item.text
+        item.place or item.text: inlined(item.text, bodies) if isinstance(item.node, ast.ViewStmt) else item.text
         for item in own
     }
     texts = [
-        plain.pop(item.name) if item.name in plain else _plain(item) for item in made if not _is_of_the_extension(item)
+        plain.pop(item.place) if item.place in plain else _plain(item)
+        for item in made
+        if not _is_of_the_extension(item)
     ]
     # Grants to everybody end with the last file; what is new in plain.sql comes after it.
     return "\n".join([_FIRST_LINE, *texts, *plain.values(), ""])
